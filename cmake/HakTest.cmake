@@ -1,0 +1,162 @@
+# What tests are made with.
+#
+#   hak_add_gtest(NAME SOURCES file...)   a GoogleTest program; each of its cases is one test of ctest
+#   hak_add_test(NAME COMMAND word...)    a command; exit code 77 means skipped
+#   hak_add_helper(NAME SOURCES file...)  a program or library that tests start or load
+#
+# A test carries its directory's name as a label (unit, api, death, ...), so
+# `ctest -L '^api$'` runs one kind. GoogleTest is built from the sources that
+# Debian's package `googletest` installs: a cross or sanitizer build needs a
+# copy of its own.
+include_guard(GLOBAL)
+include(GoogleTest)
+
+set(HAKMEM_GOOGLETEST_SOURCE /usr/src/googletest CACHE PATH "GoogleTest's source tree")
+
+# The library that tests use when they do not say which: the one that serves
+# malloc, or, where the sanitizer's runtime owns malloc, the hak_ functions alone.
+if(HAKMEM_SANITIZE)
+  set(HAK_TEST_LIBRARY hakmem_core)
+  # The static library, where a test needs what the shared one hides.
+  set(HAK_TEST_INTERNALS hakmem_core)
+else()
+  set(HAK_TEST_LIBRARY hakmem_shared)
+  set(HAK_TEST_INTERNALS hakmem_static)
+endif()
+
+# Flags of everything below. The compiler must not fold away or merge the very
+# calls under test, nor warn of the misuse that some commit on purpose.
+add_library(hak_test_flags INTERFACE)
+target_compile_features(hak_test_flags INTERFACE cxx_std_17)
+target_compile_options(hak_test_flags INTERFACE
+  -fno-builtin -g -Wall -Wextra
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-alloc-size-larger-than -Wno-mismatched-new-delete>
+  $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-alloc-size-larger-than>
+  $<$<C_COMPILER_ID:GNU>:-Wno-free-nonheap-object -Wno-use-after-free>)
+target_include_directories(hak_test_flags INTERFACE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+target_compile_definitions(hak_test_flags INTERFACE _GNU_SOURCE)
+if(HAKMEM_SANITIZE)
+  target_compile_options(hak_test_flags INTERFACE -fsanitize=${HAKMEM_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(hak_test_flags INTERFACE -fsanitize=${HAKMEM_SANITIZE})
+endif()
+find_package(Threads REQUIRED)
+target_link_libraries(hak_test_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+
+if(NOT TARGET gtest)
+  if(NOT EXISTS ${HAKMEM_GOOGLETEST_SOURCE}/CMakeLists.txt)
+    message(FATAL_ERROR "GoogleTest's sources are not in ${HAKMEM_GOOGLETEST_SOURCE}: "
+      "apt-get install googletest, or set HAKMEM_GOOGLETEST_SOURCE")
+  endif()
+  set(BUILD_GMOCK OFF CACHE INTERNAL "")
+  set(INSTALL_GTEST OFF CACHE INTERNAL "")
+  set(CMAKE_WARN_DEPRECATED OFF CACHE INTERNAL "")
+  add_subdirectory(${HAKMEM_GOOGLETEST_SOURCE} ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+  foreach(library gtest gtest_main)
+    target_compile_options(${library} PRIVATE -w)
+    set_target_properties(${library} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+    if(HAKMEM_SANITIZE)
+      target_compile_options(${library} PRIVATE -fsanitize=${HAKMEM_SANITIZE})
+    endif()
+  endforeach()
+endif()
+
+# Labels and environment of tests that are already known by name, as CMake text.
+function(hak__properties_script out tests labels timeout environment)
+  set(script "foreach(test IN ITEMS ${tests})\n  set_tests_properties(\"\${test}\" PROPERTIES")
+  string(APPEND script " LABELS \"${labels}\" TIMEOUT ${timeout}")
+  if(environment)
+    string(APPEND script " ENVIRONMENT \"${environment}\"")
+  endif()
+  string(APPEND script ")\nendforeach()\n")
+  set(${out} "${script}" PARENT_SCOPE)
+endfunction()
+
+# hak_add_gtest(NAME SOURCES file...
+#   [LINK library...]   instead of HAK_TEST_LIBRARY
+#   [PRELOAD]           links no hakmem; runs with LD_PRELOAD=libhakmem.so
+#   [SERVED]            main() of tests/support: the run fails unless hakmem serves malloc
+#   [NO_MAIN]           the sources have a main() of their own
+#   [LABELS word...]    besides the directory's name
+#   [TIMEOUT seconds]   a watchdog against hangs, 120 unless given
+#   [ENV NAME=value...] [DEFINES NAME=value...] [ARGS word...]
+#   [HELPERS name...])  hak_add_helper targets; HELPER_<name> is the path of each
+function(hak_add_gtest name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PRELOAD;SERVED;NO_MAIN" "TIMEOUT"
+    "SOURCES;LINK;LABELS;ENV;DEFINES;ARGS;HELPERS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "hak_add_gtest(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE hak_test_flags)
+  if(arg_PRELOAD)
+    list(APPEND arg_ENV "LD_PRELOAD=$<TARGET_FILE:hakmem_shared>")
+    add_dependencies(${name} hakmem_shared)
+  elseif(arg_LINK)
+    target_link_libraries(${name} PRIVATE ${arg_LINK})
+  else()
+    target_link_libraries(${name} PRIVATE ${HAK_TEST_LIBRARY})
+  endif()
+  if(arg_NO_MAIN)
+    target_link_libraries(${name} PRIVATE hak_test_support gtest)
+  elseif(arg_SERVED)
+    target_link_libraries(${name} PRIVATE hak_test_main hak_test_support gtest)
+  else()
+    target_link_libraries(${name} PRIVATE hak_test_support gtest_main)
+  endif()
+  target_compile_definitions(${name} PRIVATE ${arg_DEFINES})
+  hak__helpers(${name} "${arg_HELPERS}")
+  set_target_properties(${name} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    TEST_PREFIX "${name}:" NO_PRETTY_VALUES EXTRA_ARGS ${arg_ARGS})
+  # gtest_discover_tests loses the semicolons of a property that is a list.
+  hak__properties_script(script "\${${name}_TESTS}" "${kind};${arg_LABELS}" ${arg_TIMEOUT} "${arg_ENV}")
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
+  file(GENERATE OUTPUT ${file} CONTENT "${script}")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+endfunction()
+
+# hak_add_test(NAME COMMAND word... [LABELS word...] [TIMEOUT seconds] [ENV NAME=value...])
+function(hak_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;ENV")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  set_tests_properties(${name} PROPERTIES LABELS "${kind};${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+    ENVIRONMENT "${arg_ENV}" SKIP_RETURN_CODE 77)
+endfunction()
+
+# hak_add_helper(NAME SOURCES file... [LIBRARY] [STATIC_EXE] [LINK library...] [DEFINES ...])
+# Links nothing of hakmem unless LINK says so. LIBRARY: a shared object for
+# dlopen or for linking; STATIC_EXE: a program without a dynamic loader.
+function(hak_add_helper name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LIBRARY;STATIC_EXE" "" "SOURCES;LINK;DEFINES;HELPERS")
+  if(arg_LIBRARY)
+    add_library(${name} SHARED ${arg_SOURCES})
+  else()
+    add_executable(${name} ${arg_SOURCES})
+  endif()
+  target_link_libraries(${name} PRIVATE hak_test_flags ${arg_LINK})
+  target_compile_definitions(${name} PRIVATE ${arg_DEFINES})
+  hak__helpers(${name} "${arg_HELPERS}")
+  set_target_properties(${name} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+  if(arg_STATIC_EXE)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_link_options(${name} PRIVATE -static)
+  endif()
+endfunction()
+
+function(hak__helpers target helpers)
+  foreach(helper IN LISTS helpers)
+    target_compile_definitions(${target} PRIVATE HELPER_${helper}="$<TARGET_FILE:${helper}>")
+    add_dependencies(${target} ${helper})
+  endforeach()
+endfunction()

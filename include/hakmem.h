@@ -1,0 +1,132 @@
+/*
+ * hakmem: a general-purpose memory allocator for Linux.
+ *
+ * Preloaded or linked, libhakmem replaces malloc(3) and the C++ operators; a
+ * program that wants nothing but a faster and leaner heap never includes this
+ * header. It declares the same functions under names of their own, for use
+ * beside another malloc, and the few that malloc(3) has no word for.
+ *
+ * Unless a comment says otherwise, every function may be called from any
+ * thread at any time, sizes are in bytes, and a block may be freed by another
+ * thread than the one that allocated it. None is async-signal-safe, as
+ * malloc(3) is not.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAKMEM_H
+#define HAKMEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HAK_VERSION_MAJOR 0
+#define HAK_VERSION_MINOR 1
+#define HAK_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#define HAK_NOEXCEPT noexcept
+#else
+#define HAK_NOEXCEPT
+#endif
+
+#if defined(__GNUC__)
+#define HAK_ATTR(...) __attribute__((__VA_ARGS__))
+#else
+#define HAK_ATTR(...)
+#endif
+#define HAK_PUBLIC HAK_ATTR(visibility("default"))
+
+/* ---- Allocation: as the malloc(3) function of the same name --------------
+ *
+ * Every block is aligned to at least 16 bytes, and to its size when that is a
+ * power of two of at most 4 KiB. On failure NULL is returned and errno is
+ * ENOMEM; that includes sizes above PTRDIFF_MAX and products that overflow.
+ * A size of 0 gives a unique pointer.
+ */
+HAK_PUBLIC void *hak_malloc(size_t bytes) HAK_NOEXCEPT HAK_ATTR(malloc, alloc_size(1), warn_unused_result);
+HAK_PUBLIC void *hak_calloc(size_t count, size_t bytes) HAK_NOEXCEPT
+    HAK_ATTR(malloc, alloc_size(1, 2), warn_unused_result);
+/* As glibc: realloc(NULL, n) allocates; realloc(p, 0) frees p and gives NULL. */
+HAK_PUBLIC void *hak_realloc(void *block, size_t bytes) HAK_NOEXCEPT HAK_ATTR(alloc_size(2), warn_unused_result);
+HAK_PUBLIC void *hak_reallocarray(void *block, size_t count, size_t bytes) HAK_NOEXCEPT
+    HAK_ATTR(alloc_size(2, 3), warn_unused_result);
+/* ISO C23 aligned_alloc: alignment is a power of two, else NULL and EINVAL. */
+HAK_PUBLIC void *hak_aligned_alloc(size_t alignment, size_t bytes) HAK_NOEXCEPT
+    HAK_ATTR(malloc, alloc_size(2), warn_unused_result);
+/* POSIX: returns 0, EINVAL (alignment is no power of two or no multiple of
+ * sizeof(void *)) or ENOMEM; errno and, on failure, *out are left alone. */
+HAK_PUBLIC int hak_posix_memalign(void **out, size_t alignment, size_t bytes) HAK_NOEXCEPT;
+
+/* free keeps errno. A block that is already free, an address inside a block
+ * and an address that no allocator here gave out are reported: see
+ * HAKMEM_ABORT_ON_ERROR in libhakmem(3). */
+HAK_PUBLIC void hak_free(void *block) HAK_NOEXCEPT;
+/* ISO C23: bytes must be what the block was asked for with. */
+HAK_PUBLIC void hak_free_sized(void *block, size_t bytes) HAK_NOEXCEPT;
+HAK_PUBLIC void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) HAK_NOEXCEPT;
+
+/* Bytes of the block that may be used, at least what was asked for; 0 for NULL. */
+HAK_PUBLIC size_t hak_usable_size(const void *block) HAK_NOEXCEPT;
+
+/* ---- What malloc(3) has no word for --------------------------------------*/
+
+/* Whether the address lies in memory that this allocator has handed to a slab,
+ * a large or a huge block (it need not be the start of a live block). */
+HAK_PUBLIC bool hak_owns(const void *address) HAK_NOEXCEPT;
+
+/* Gives the calling thread's cached blocks back to their slabs, and empty slabs
+ * to the arena: for a thread that is about to wait for long. */
+HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
+
+/* hak_thread_flush, then returns every page of free memory beyond `keep_bytes`
+ * to the system. Returns true if any was. Other threads' caches are left alone. */
+HAK_PUBLIC bool hak_trim(size_t keep_bytes) HAK_NOEXCEPT;
+
+/* "MAJOR.MINOR.PATCH" of the library that runs, which may differ from the
+ * header's. A static string. */
+HAK_PUBLIC const char *hak_version(void) HAK_NOEXCEPT;
+
+/* A picture of the heap. All are bytes unless their names say otherwise. The
+ * figures of other threads are read while they run: each is a value that was
+ * true a moment ago, their sums may be off by what moved meanwhile. When no
+ * thread allocates,
+ *     live + cached + free_in_slabs = slab_bytes + large_bytes + huge_bytes
+ * holds, where the right side counts what blocks can use (no tail waste). */
+typedef struct hak_stats {
+  size_t struct_bytes;   /* sizeof(hak_stats_t) of the library's version        */
+  size_t reserved;       /* address space set aside                             */
+  size_t committed;      /* heap memory that may be written                     */
+  size_t dirty_free;     /* free memory kept resident for reuse                 */
+  size_t metadata;       /* committed for page map, slab records, thread heaps  */
+  size_t slab_bytes;     /* capacity of all slabs                               */
+  size_t large_bytes;    /* large blocks (64 KiB..4 MiB), live or cached        */
+  size_t huge_bytes;     /* huge blocks                                         */
+  size_t live;           /* in blocks that the program holds                    */
+  size_t cached;         /* in blocks that wait in threads' magazines           */
+  size_t free_in_slabs;  /* in free blocks of slabs                             */
+  size_t slab_count;     /* slabs in use                                        */
+  size_t heap_count;     /* thread heaps ever made                              */
+  size_t heap_pooled_count; /* of them, waiting for a thread                    */
+  uint64_t refills;      /* magazines refilled from slabs                       */
+  uint64_t flushes;      /* magazines flushed to slabs                          */
+  uint64_t remote_frees; /* blocks sent to the slab of another thread           */
+  uint64_t adoptions;    /* slabs taken over from ended threads                 */
+  uint64_t mmap_calls, munmap_calls, mprotect_calls, madvise_calls, mremap_calls;
+  uint64_t errors;       /* double, invalid and mismatched frees reported       */
+} hak_stats_t;
+
+/* Fills *out, allocating nothing. `out_bytes` is sizeof(*out) as the caller was
+ * compiled: a library of another version fills what both know. */
+HAK_PUBLIC void hak_stats(hak_stats_t *out, size_t out_bytes) HAK_NOEXCEPT;
+
+/* Writes the statistics as one JSON object (RFC 8259) in pieces to `write`,
+ * which returns false to stop. Allocates nothing; `write` may allocate. */
+typedef bool hak_write_fn(void *context, const char *text, size_t bytes);
+HAK_PUBLIC void hak_stats_json(hak_write_fn *write, void *context) HAK_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,203 @@
+/* See alloc.h. SPDX-License-Identifier: MIT */
+#include "alloc.h"
+
+#include "../arena/arena.h"
+#include "../arena/huge.h"
+#include "../slab/slab.h"
+#include "../support/error.h"
+#include "foreign.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void *no_memory(void) {
+  errno = ENOMEM;
+  return NULL;
+}
+
+HAK_INLINE bool is_class(uint32_t word) { return word_owner(word) != 0 && word_kind(word) < SIZE_CLASS_COUNT; }
+
+/* ---- malloc --------------------------------------------------------------------*/
+static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
+  if (bytes > PTRDIFF_MAX) return no_memory();
+  /* The heap is not needed, but the thread may be the first to see the library. */
+  void *block = huge_alloc(max_size(bytes, 1), alignment, zeroed);
+  return block != NULL ? block : no_memory();
+}
+
+HAK_INLINE void *alloc_class(unsigned size_class) {
+  void *block = magazine_pop(the_heap, size_class);
+  return HAK_LIKELY(block != NULL) ? block : heap_refill(size_class, NULL);
+}
+
+HAK_NOINLINE void *alloc_slow(size_t bytes) {
+  if (bytes <= TINY_MAX_BYTES) return heap_refill((unsigned)size_class_tiny(bytes), NULL);
+  if (HAK_UNLIKELY(bytes > LARGE_MAX_BYTES)) return alloc_huge(bytes, 1, false);
+  return alloc_class(size_class_above_tiny(bytes));
+}
+
+/* ---- free ----------------------------------------------------------------------*/
+static HAK_NOINLINE void free_any(void *block) {
+  uint32_t word = map_lookup(block);
+  int saved_errno = errno;
+  if (HAK_LIKELY(is_class(word)))
+    heap_free(block, word);
+  else if (word == word_make(0, KIND_HUGE)) {
+    if (block != map_address((unit_t)map_unit_of(block)))
+      error_report(ERROR_INTERIOR_FREE, block, huge_usable_size(block), 0);
+    else if (!huge_free(block))
+      error_report(ERROR_DOUBLE_FREE, block, 0, 0);
+  } else if (word == word_make(0, KIND_INNER)) {
+    error_report(ERROR_INTERIOR_FREE, block, 0, 0);
+  } else if (map_unit_of(block) < the_map.units || !foreign_free(block)) {
+    error_report(ERROR_WILD_FREE, block, 0, 0);
+  }
+  errno = saved_errno;
+}
+
+void alloc_free_slow(void *block) {
+  if (block != NULL) free_any(block);
+}
+
+/* Whether realloc leaves a block of `held` bytes where it is when it shrinks to
+ * `bytes`: what would be saved is less than a copy costs. */
+HAK_INLINE bool stays_when_shrunk(size_t held, size_t bytes) {
+  return bytes <= held && (bytes >= held / 2 || held <= 32);
+}
+
+/* Whether a block of that word can have been asked for with `bytes`. */
+static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_be_shrunk) {
+  if (word == 0) return true; /* foreign or a mistake: alloc_free says */
+  if (!is_class(word)) return word != word_make(0, KIND_HUGE) || bytes <= huge_usable_size(block);
+  if (bytes <= LARGE_MAX_BYTES && size_class_of(bytes) == word_kind(word)) return true;
+  return may_be_shrunk && stays_when_shrunk(size_classes[word_kind(word)].block_bytes, bytes);
+}
+
+static void free_checked(void *block, size_t bytes, bool may_be_shrunk) {
+  if (block == NULL) return;
+  if (HAK_LIKELY(size_fits(block, map_lookup(block), bytes, may_be_shrunk)))
+    alloc_free(block);
+  else
+    error_report(ERROR_SIZE_MISMATCH, block, alloc_usable_size(block), bytes);
+}
+
+HAK_NOINLINE void alloc_free_sized_slow(void *block, size_t bytes) { free_checked(block, bytes, true); }
+HAK_NOINLINE void alloc_delete_sized_slow(void *block, size_t bytes) { free_checked(block, bytes, false); }
+
+/* ---- calloc --------------------------------------------------------------------*/
+void *alloc_calloc(size_t count, size_t bytes) {
+  size_t total;
+  if (HAK_UNLIKELY(!alloc_product(count, bytes, &total))) return no_memory();
+  if (HAK_UNLIKELY(total > LARGE_MAX_BYTES)) return alloc_huge(total, 1, true);
+  unsigned size_class = size_class_of(total);
+  void *block = magazine_pop(the_heap, size_class);
+  bool is_zero = false;
+  if (HAK_UNLIKELY(block == NULL)) block = heap_refill(size_class, &is_zero);
+  if (HAK_LIKELY(block != NULL) && !is_zero) memset(block, 0, total);
+  return block;
+}
+
+/* ---- realloc -------------------------------------------------------------------*/
+static void *realloc_by_copy(void *block, size_t old_bytes, size_t bytes) {
+  void *moved = alloc_malloc(bytes);
+  if (moved == NULL) return NULL;
+  memcpy(moved, block, min_size(old_bytes, bytes));
+  alloc_free(block);
+  return moved;
+}
+
+static void *realloc_foreign(void *block, size_t bytes) {
+  size_t old_bytes;
+  if (!foreign_usable_size(block, &old_bytes)) {
+    error_report(ERROR_WILD_FREE, block, 0, 0);
+    return no_memory();
+  }
+  void *moved = alloc_malloc(bytes);
+  if (moved == NULL) return NULL;
+  memcpy(moved, block, min_size(old_bytes, bytes));
+  foreign_free(block);
+  return moved;
+}
+
+/* A lone block may grow where it is, or become huge without being copied. */
+static void *grow_single(void *block, size_t old_bytes, size_t bytes) {
+  unit_t slab = (unit_t)map_unit_of(block);
+  if (bytes <= LARGE_MAX_BYTES) return slab_extend_single(slab, size_class_above_tiny(bytes)) ? block : NULL;
+  void *moved = huge_from_run(block, old_bytes, bytes);
+  if (moved != NULL) alloc_free(block);
+  return moved;
+}
+
+static void *realloc_class(void *block, unsigned size_class, size_t bytes) {
+  size_t old_bytes = size_classes[size_class].block_bytes;
+  if (stays_when_shrunk(old_bytes, bytes)) return block;
+  if (bytes > old_bytes && size_class_is_single(size_class)) {
+    void *grown = grow_single(block, old_bytes, bytes);
+    if (grown != NULL) return grown;
+  }
+  return realloc_by_copy(block, old_bytes, bytes);
+}
+
+void *alloc_realloc(void *block, size_t bytes) {
+  if (block == NULL) return alloc_malloc(bytes);
+  if (bytes == 0) {
+    alloc_free(block);
+    return NULL;
+  }
+  if (HAK_UNLIKELY(bytes > PTRDIFF_MAX)) return no_memory();
+  uint32_t word = map_lookup(block);
+  if (HAK_LIKELY(is_class(word))) {
+    unsigned size_class = word_kind(word);
+    if (slab_block_number(block, slab_first_unit((unit_t)map_unit_of(block), size_class), size_class) < 0) {
+      error_report(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
+      return no_memory();
+    }
+    return realloc_class(block, size_class, bytes);
+  }
+  if (word == word_make(0, KIND_HUGE)) {
+    if (bytes <= LARGE_MAX_BYTES / 2) return realloc_by_copy(block, huge_usable_size(block), bytes);
+    void *moved = huge_realloc(block, bytes);
+    return moved != NULL ? moved : no_memory();
+  }
+  if (word == 0 && map_unit_of(block) >= the_map.units) return realloc_foreign(block, bytes);
+  error_report(word == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, 0, 0);
+  return no_memory();
+}
+
+/* ---- Alignment -----------------------------------------------------------------*/
+
+/* The smallest class whose blocks are all aligned so and hold so much;
+ * SIZE_CLASS_COUNT if none is. Slabs start on a unit. */
+static unsigned aligned_class(size_t alignment, size_t bytes) {
+  if (alignment > UNIT_BYTES || bytes > LARGE_MAX_BYTES) return SIZE_CLASS_COUNT;
+  unsigned c = size_class_of(max_size(bytes, 1));
+  while (c < SIZE_CLASS_COUNT && size_classes[c].block_bytes % alignment != 0) c++;
+  return c;
+}
+
+void *alloc_aligned(size_t alignment, size_t bytes) {
+  if (bytes > PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2) return no_memory();
+  unsigned size_class = aligned_class(alignment, bytes);
+  return HAK_LIKELY(size_class < SIZE_CLASS_COUNT) ? alloc_class(size_class) : alloc_huge(bytes, alignment, false);
+}
+
+void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
+  if (block == NULL) return;
+  uint32_t word = map_lookup(block);
+  bool fits = !is_class(word) || (is_power_of_two(alignment) && aligned_class(alignment, bytes) == word_kind(word));
+  if (fits || word == 0)
+    alloc_free(block);
+  else
+    error_report(ERROR_SIZE_MISMATCH, block, alloc_usable_size(block), bytes);
+}
+
+/* ---- Size ----------------------------------------------------------------------*/
+size_t alloc_usable_size(const void *block) {
+  if (block == NULL) return 0;
+  uint32_t word = map_lookup(block);
+  if (HAK_LIKELY(is_class(word))) return size_classes[word_kind(word)].block_bytes;
+  if (word == word_make(0, KIND_HUGE)) return huge_usable_size(block);
+  size_t bytes = 0;
+  if (map_unit_of(block) >= the_map.units) foreign_usable_size(block, &bytes);
+  return bytes;
+}

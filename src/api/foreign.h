@@ -1,0 +1,20 @@
+/*
+ * Addresses that are not ours: blocks of the next allocator in link order, as a
+ * library loaded with RTLD_DEEPBIND hands them out, or mistakes.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_FOREIGN_H
+#define HAK_FOREIGN_H
+
+#include "../base/base.h"
+
+HAK_C_BEGIN
+
+/* Both: false when there is no next allocator, or it cannot have allocated the
+ * address. Otherwise it has been asked. */
+bool foreign_free(void *block);
+bool foreign_usable_size(const void *block, size_t *bytes);
+
+HAK_C_END
+#endif

@@ -1,0 +1,47 @@
+/*
+ * Our own surface, hakmem.h: the same entry points under our own names.
+ * SPDX-License-Identifier: MIT
+ */
+#include "../../include/hakmem.h"
+
+#include "../arena/arena.h"
+#include "../observe/stats.h"
+#include "../slab/pool.h"
+#include "alloc.h"
+#include "posix.h"
+
+#define STRING_(x) #x
+#define STRING(x) STRING_(x)
+
+void *hak_malloc(size_t bytes) { return alloc_malloc(bytes); }
+void *hak_calloc(size_t count, size_t bytes) { return alloc_calloc(count, bytes); }
+void *hak_realloc(void *block, size_t bytes) { return alloc_realloc(block, bytes); }
+void *hak_reallocarray(void *block, size_t count, size_t bytes) { return posix_reallocarray(block, count, bytes); }
+void *hak_aligned_alloc(size_t alignment, size_t bytes) { return posix_aligned_alloc(alignment, bytes); }
+int hak_posix_memalign(void **out, size_t alignment, size_t bytes) { return posix_memalign_into(out, alignment, bytes); }
+void hak_free(void *block) { alloc_free(block); }
+void hak_free_sized(void *block, size_t bytes) { alloc_free_sized(block, bytes); }
+void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
+  alloc_free_aligned_sized(block, alignment, bytes);
+}
+size_t hak_usable_size(const void *block) { return alloc_usable_size(block); }
+
+bool hak_owns(const void *address) { return map_lookup(address) != 0; }
+void hak_thread_flush(void) { heap_flush_thread(); }
+
+bool hak_trim(size_t keep_bytes) {
+  heap_flush_thread();
+  pool_sweep();
+  return arena_purge(keep_bytes) > 0;
+}
+
+const char *hak_version(void) {
+  return STRING(HAK_VERSION_MAJOR) "." STRING(HAK_VERSION_MINOR) "." STRING(HAK_VERSION_PATCH);
+}
+
+void hak_stats(hak_stats_t *out, size_t out_bytes) {
+  hak_stats_t stats;
+  stats_collect(&stats);
+  __builtin_memcpy(out, &stats, min_size(out_bytes, sizeof stats));
+}
+void hak_stats_json(hak_write_fn *write, void *context) { stats_write_json(write, context); }

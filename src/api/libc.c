@@ -1,0 +1,113 @@
+/*
+ * libc's surface: malloc(3) and its relatives, and glibc's own extras, so that
+ * no call wakes a second heap beside ours.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE 1
+#include "../../include/hakmem.h"
+#include "../observe/stats.h"
+#include "../os/os.h"
+#include "alloc.h"
+#include "posix.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* ---- ISO C, POSIX ------------------------------------------------------------*/
+EXPORT void *malloc(size_t bytes) { return alloc_malloc(bytes); }
+EXPORT void free(void *block) { alloc_free(block); }
+EXPORT void *calloc(size_t count, size_t bytes) { return alloc_calloc(count, bytes); }
+EXPORT void *realloc(void *block, size_t bytes) { return alloc_realloc(block, bytes); }
+EXPORT void *reallocarray(void *block, size_t count, size_t bytes) { return posix_reallocarray(block, count, bytes); }
+EXPORT void *aligned_alloc(size_t alignment, size_t bytes) { return posix_aligned_alloc(alignment, bytes); }
+EXPORT int posix_memalign(void **out, size_t alignment, size_t bytes) {
+  return posix_memalign_into(out, alignment, bytes);
+}
+EXPORT void free_sized(void *block, size_t bytes) { alloc_free_sized(block, bytes); }
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
+  alloc_free_aligned_sized(block, alignment, bytes);
+}
+
+/* ---- Older names ---------------------------------------------------------------*/
+
+/* As glibc: an alignment that is no power of two is rounded up to one. */
+EXPORT void *memalign(size_t alignment, size_t bytes) {
+  if (alignment > (size_t)PTRDIFF_MAX / 2) {
+    errno = EINVAL;
+    return NULL;
+  }
+  size_t power = alignment <= 1 ? 1 : (size_t)1 << (log2_floor(alignment - 1) + 1);
+  return alloc_aligned(power, bytes);
+}
+EXPORT void *valloc(size_t bytes) { return alloc_aligned(os_page_bytes(), bytes); }
+EXPORT void *pvalloc(size_t bytes) {
+  if (bytes > PTRDIFF_MAX) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return alloc_aligned(os_page_bytes(), align_up(max_size(bytes, 1), os_page_bytes()));
+}
+EXPORT void cfree(void *block) { alloc_free(block); }
+
+/* ---- glibc's extras --------------------------------------------------------------*/
+EXPORT size_t malloc_usable_size(void *block) { return alloc_usable_size(block); }
+EXPORT int malloc_trim(size_t keep_bytes) { return hak_trim(keep_bytes); }
+
+/* Its parameters tune a heap of another kind; all are accepted. */
+EXPORT int mallopt(int parameter, int value) {
+  (void)parameter, (void)value;
+  return 1;
+}
+
+EXPORT struct mallinfo2 mallinfo2(void) {
+  hak_stats_t stats;
+  stats_collect(&stats);
+  return (struct mallinfo2){
+      .arena = stats.slab_bytes + stats.large_bytes,
+      .ordblks = stats.slab_count,
+      .hblks = stats.huge_bytes > 0,
+      .hblkhd = stats.huge_bytes,
+      .uordblks = stats.live,
+      .fordblks = stats.cached + stats.free_in_slabs,
+      .keepcost = stats.dirty_free,
+  };
+}
+
+EXPORT struct mallinfo mallinfo(void) {
+  struct mallinfo2 wide = mallinfo2();
+  return (struct mallinfo){
+      .arena = (int)wide.arena,
+      .ordblks = (int)wide.ordblks,
+      .hblks = (int)wide.hblks,
+      .hblkhd = (int)wide.hblkhd,
+      .uordblks = (int)wide.uordblks,
+      .fordblks = (int)wide.fordblks,
+      .keepcost = (int)wide.keepcost,
+  };
+}
+
+EXPORT void malloc_stats(void) { stats_print(); }
+
+/* The frame of glibc's document, with our figures. */
+EXPORT int malloc_info(int options, FILE *stream) {
+  if (options != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  hak_stats_t stats;
+  stats_collect(&stats);
+  int written = fprintf(stream,
+                        "<malloc version=\"1\">\n"
+                        "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n"
+                        "<total type=\"mmap\" count=\"%d\" size=\"%zu\"/>\n"
+                        "<system type=\"current\" size=\"%zu\"/>\n"
+                        "<aspace type=\"total\" size=\"%zu\"/>\n"
+                        "</malloc>\n",
+                        stats.slab_count, stats.cached + stats.free_in_slabs, stats.huge_bytes > 0, stats.huge_bytes,
+                        stats.committed, stats.reserved);
+  return written < 0 ? -1 : 0;
+}

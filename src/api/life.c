@@ -1,0 +1,42 @@
+/*
+ * The library in the life of a process: start, fork, exit.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "../arena/arena.h"
+#include "../arena/metadata.h"
+#include "../front/heap.h"
+#include "../observe/stats.h"
+#include "../slab/pool.h"
+#include "../support/config.h"
+
+#include <pthread.h>
+
+/* Every gate, outermost first. */
+static hak_gate_t *const gates[] = {&pool_gate, &arena_gate, &metadata_gate};
+enum { GATES = sizeof gates / sizeof *gates };
+
+static void before_fork(void) { gates_close(gates, GATES); }
+static void after_fork_in_parent(void) { gates_open(gates, GATES); }
+static void after_fork_in_child(void) {
+  heap_after_fork();
+  gates_open(gates, GATES);
+}
+
+/* Runs before any other library's constructor (-z initfirst), so our fork
+ * handlers are the last before the fork and the first after it. In a static
+ * program, and under another library that wants to be first, they may not be:
+ * then the gates let the forking thread through. */
+__attribute__((constructor(101))) static void start(int argc, char **argv, char **environment) {
+  (void)argc, (void)argv;
+  config_read(environment);
+  heap_prepare();
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* Last of all destructors. Blocks that were freed twice and still wait in this
+ * thread's magazines are found here at the latest. */
+__attribute__((destructor(101))) static void finish(void) {
+  heap_flush_thread();
+  stats_report_at_exit();
+}

@@ -1,0 +1,56 @@
+/*
+ * See new_handler.h. The only C++ of the library. It uses the C++ run-time
+ * library of the program, if that has one, through weak references: a C program
+ * gets no dependency on it, and never comes here.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "new_handler.h"
+
+#include <cstdlib>
+#include <new>
+
+extern "C" void *alloc_aligned(size_t alignment, size_t bytes);
+
+namespace std {
+[[noreturn]] void __throw_bad_alloc(); /* of libstdc++ and libc++ alike */
+}
+__asm__(".weak _ZSt15get_new_handlerv");
+__asm__(".weak _ZSt17__throw_bad_allocv");
+__asm__(".weak __gxx_personality_v0");
+__asm__(".weak __cxa_begin_catch");
+__asm__(".weak __cxa_end_catch");
+__asm__(".weak _ZSt9terminatev");
+
+/* The address of a function is no null pointer to a C++ compiler: ask without it
+ * seeing. */
+static bool has_runtime() {
+  void *address = reinterpret_cast<void *>(&std::get_new_handler);
+  __asm__("" : "+r"(address));
+  return address != nullptr;
+}
+
+static void *retry(size_t bytes, size_t alignment) {
+  if (!has_runtime()) return nullptr;
+  for (;;) {
+    std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) return nullptr;
+    handler();
+    if (void *block = alloc_aligned(alignment, bytes)) return block;
+  }
+}
+
+void *new_handler_retry(size_t bytes, size_t alignment) {
+  void *block = retry(bytes, alignment);
+  if (block != nullptr) return block;
+  if (!has_runtime()) std::abort(); /* nothing could catch */
+  std::__throw_bad_alloc();
+}
+
+void *new_handler_retry_nothrow(size_t bytes, size_t alignment) {
+  try {
+    return retry(bytes, alignment);
+  } catch (...) {
+    return nullptr;
+  }
+}

@@ -1,0 +1,33 @@
+/*
+ * Huge blocks: each a run of its own in the huge zone, larger than the largest
+ * size class or more aligned than a slab can promise. They grow in place where
+ * the range behind them is free, else by moving their pages, not their bytes.
+ *
+ * A block belongs to its holder, so its record needs no lock. Thread-safe in
+ * that sense: different blocks at once.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_HUGE_H
+#define HAK_HUGE_H
+
+#include "map.h"
+
+HAK_C_BEGIN
+
+/* `alignment` is a power of two. NULL when there is no memory. */
+void *huge_alloc(size_t bytes, size_t alignment, bool zeroed);
+/* The block starts at `address`: its word is KIND_HUGE. false: another thread
+ * freed it first. */
+bool huge_free(void *address);
+/* The block with its first min(old, new) bytes; NULL when there is no memory, and
+ * the old block is as it was. `bytes` may be any size above zero. */
+void *huge_realloc(void *address, size_t bytes);
+/* A huge block of `bytes` that takes over the contents of [from, from + length),
+ * moving whole pages where it can; `from` is a run that starts a page, its
+ * contents are unspecified afterwards. NULL: `from` is as it was. */
+void *huge_from_run(void *from, size_t length, size_t bytes);
+size_t huge_usable_size(const void *address);
+
+HAK_C_END
+#endif

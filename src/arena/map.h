@@ -1,0 +1,141 @@
+/*
+ * The window: where everything is.
+ *
+ * All memory of the allocator lies in one range of addresses, the window, cut
+ * into units of 64 KiB. It begins with the page map, one word a unit; the
+ * tables that are indexed by unit number follow, then the thread heaps, and
+ * the two zones that blocks come from. Guard gaps lie between the parts.
+ *
+ *   base
+ *   | page map | unit records | shared | free bits | remote bits | SuperSlabs |
+ *   | thread heaps | metadata | ...gap... | zone SMALL ... | zone HUGE ...      |
+ *
+ * The tables cost address space, not memory: each is committed as far as its
+ * zone has grown. Addresses are written once, by map_init, and then read-only.
+ *
+ * Where a window can be reserved as a whole (16 TiB, or less by quarters), it
+ * is. Where address space is limited (RLIMIT_AS) the window is only planned,
+ * at a place where nothing lies, and its parts are mapped as they are needed.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_MAP_H
+#define HAK_MAP_H
+
+#include "../base/base.h"
+
+HAK_C_BEGIN
+
+enum {
+  UNIT_SHIFT = 16,
+  UNIT_BYTES = 1 << UNIT_SHIFT,
+  SUPERSLAB_UNITS = 32, /* 2 MiB: one huge page */
+  /* Bits in a unit's bitmap: one for each 16 bytes. */
+  UNIT_BITMAP_WORDS = UNIT_BYTES / 16 / 64,
+};
+
+/* ---- The page-map word -----------------------------------------------------
+ * owner << 8 | kind. The kind is a size class when it is below the number of
+ * classes; the owner is the thread heap whose slab the unit belongs to.
+ *   0                   nothing: free, or never ours
+ *   owner | class       a unit of a slab of that class
+ *   KIND_HUGE           the first unit of a huge block
+ *   KIND_INNER          a later unit of a large or huge block
+ * Invariant: the word of a unit with a live block changes only when its slab
+ * changes hands, so a thread that may free the block reads either a word that
+ * stays or one whose change the hand-over has ordered.                       */
+enum { KIND_BITS = 8, KIND_INNER = 253, KIND_HUGE = 254 };
+HAK_INLINE uint32_t word_make(uint32_t owner, unsigned kind) { return owner << KIND_BITS | kind; }
+HAK_INLINE uint32_t word_owner(uint32_t word) { return word >> KIND_BITS; }
+HAK_INLINE unsigned word_kind(uint32_t word) { return word & ((1u << KIND_BITS) - 1); }
+
+/* ---- Records ---------------------------------------------------------------
+ * A unit number names a run by its first unit; 0 is the page map itself and
+ * serves as nil.                                                             */
+typedef uint32_t unit_t;
+
+/* One line a unit, written by whoever owns the run: the arena while it is
+ * free, else the slab's owner or, for a huge block, its holder.              */
+typedef struct {
+  uint32_t run_units;   /* length, at the first unit of every run             */
+  unit_t run_first;     /* at the last unit of a free run                     */
+  union {
+    struct {
+      unit_t left, right; /* children in the tree of free runs                */
+    } free;
+    /* A slab. Invariants:
+     *   free_count = number of set bits in its free bitmap
+     *   in its owner's list of its class  <=>  free_count > 0
+     *   capacity = blocks out + free_count + bits in its remote bitmap       */
+    struct {
+      unit_t previous, next;
+      uint16_t capacity, free_count;
+      uint16_t first_word; /* no free bit lies in a word before this one      */
+      uint8_t size_class;
+      bool listed;
+    } slab;
+    struct {
+      bool moved; /* its pages came by os_move_pages: renew, do not purge     */
+    } huge;
+  };
+} __attribute__((aligned(HAK_CACHE_LINE))) unit_record_t;
+
+/* One line a unit, written by threads that free into another's slab. It
+ * outlives the slab: see remote.h.                                           */
+typedef struct {
+  atomic32 announced; /* 1 while the unit is, or is about to be, on a pending stack */
+  unit_t pending_next;
+} __attribute__((aligned(HAK_CACHE_LINE))) unit_shared_t;
+
+/* A SuperSlab: which of its units are in use; which free ones hold pages; which
+ * of those in use did when they were taken, and so did not read as zero.
+ * Invariant: used & dirty = 0, and it is in the dirty list <=> dirty != 0.    */
+typedef struct {
+  uint32_t used, dirty, stale;
+  uint32_t dirty_previous, dirty_next; /* SuperSlab numbers                    */
+  uint64_t dirtied_ms;                 /* when a unit was last given back      */
+} __attribute__((aligned(32))) superslab_t;
+
+typedef enum { ZONE_SMALL, ZONE_HUGE, ZONE_COUNT } zone_id_t;
+
+typedef struct {
+  char *base;   /* first byte of the window, and of the page map */
+  size_t units; /* of the window                                 */
+  unit_record_t *records;
+  unit_shared_t *shared;
+  uint64_t (*free_bits)[UNIT_BITMAP_WORDS];
+  atomic64 (*remote_bits)[UNIT_BITMAP_WORDS];
+  superslab_t *superslabs;
+  char *heaps, *heaps_end;
+  char *metadata, *metadata_end;
+  unit_t zone_first[ZONE_COUNT], zone_end[ZONE_COUNT];
+  bool is_reserved;
+} map_t;
+
+/* Zero, so that no address is inside, until map_init has succeeded. */
+extern map_t the_map;
+
+/* Finds the window. Not thread-safe: called once under the arena's gate. */
+bool map_init(void);
+/* Makes part of the window writable; page-aligned. */
+bool map_commit(void *at, size_t bytes);
+/* Makes the tables usable for the units of a zone below `to`. On failure some
+ * may be; the next call goes on from there. */
+bool map_commit_tables(zone_id_t zone, unit_t to);
+/* Bytes of table that a unit costs. */
+size_t map_table_bytes_per_unit(void);
+
+HAK_INLINE atomic32 *map_word(size_t unit) { return (atomic32 *)the_map.base + unit; }
+/* SIZE_MAX-like values for addresses outside: compare with the_map.units. */
+HAK_INLINE size_t map_unit_of(const void *address) {
+  return ((uintptr_t)address - (uintptr_t)the_map.base) >> UNIT_SHIFT;
+}
+HAK_INLINE char *map_address(unit_t unit) { return the_map.base + ((size_t)unit << UNIT_SHIFT); }
+/* The word of any address; 0 outside the window. Relaxed: see the invariant. */
+HAK_INLINE uint32_t map_lookup(const void *address) {
+  size_t unit = map_unit_of(address);
+  return HAK_LIKELY(unit < the_map.units) ? atomic32_load_relaxed(map_word(unit)) : 0;
+}
+
+HAK_C_END
+#endif

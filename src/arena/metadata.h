@@ -1,0 +1,32 @@
+/*
+ * Memory for the allocator's own arrays, in a part of the window where no block
+ * of the program ever lies.
+ *
+ * Sizes are powers of two from 64 bytes up; a freed array goes to a list of its
+ * size and is never given back: what magazines need is bounded by the number of
+ * threads that lived at once. Thread-safe; the innermost gate.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_METADATA_H
+#define HAK_METADATA_H
+
+#include "../os/lock.h"
+
+HAK_C_BEGIN
+
+extern hak_gate_t metadata_gate;
+
+/* `bytes` is a power of two, at least 64; the result is aligned to a line and its
+ * contents are unspecified. NULL when there is no memory. */
+void *metadata_take(size_t bytes);
+void metadata_give(void *array, size_t bytes);
+
+/* Writable memory for the thread heap records at [index * bytes, …) of their
+ * part of the window, zero. NULL when there is no memory. Indices come in order. */
+void *metadata_heap_record(size_t index, size_t bytes);
+
+size_t metadata_committed_bytes(void);
+
+HAK_C_END
+#endif

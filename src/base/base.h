@@ -1,0 +1,91 @@
+/*
+ * The few words that every layer uses: branch hints, bit helpers, assertions
+ * and the atomic types. Nothing here has state.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_BASE_H
+#define HAK_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define HAK_C_BEGIN extern "C" {
+#define HAK_C_END }
+#else
+#define HAK_C_BEGIN
+#define HAK_C_END
+#endif
+
+#define HAK_LIKELY(x) __builtin_expect(!!(x), 1)
+#define HAK_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HAK_NOINLINE __attribute__((noinline))
+#define HAK_COLD __attribute__((noinline, cold))
+#define HAK_INLINE static inline __attribute__((always_inline))
+#define HAK_CACHE_LINE 64
+
+#define HAK_KIB(n) ((size_t)(n) << 10)
+#define HAK_MIB(n) ((size_t)(n) << 20)
+#define HAK_GIB(n) ((size_t)(n) << 30)
+
+HAK_C_BEGIN
+
+/* ---- Assertions: on in the debug build, free in the release build --------*/
+void hak_assert_failed(const char *condition, const char *file, int line) __attribute__((noreturn, cold));
+#if defined(HAK_DEBUG)
+#define HAK_ASSERT(c) (HAK_LIKELY(c) ? (void)0 : hak_assert_failed(#c, __FILE__, __LINE__))
+#else
+#define HAK_ASSERT(c) ((void)sizeof((c) ? 1 : 0))
+#endif
+
+/* For the invariant walker, which is there in every build. */
+#define HAK_CHECK(c) (HAK_LIKELY(c) ? (void)0 : hak_assert_failed(#c, __FILE__, __LINE__))
+
+/* ---- Bits ----------------------------------------------------------------*/
+HAK_INLINE bool is_power_of_two(size_t n) { return n != 0 && (n & (n - 1)) == 0; }
+HAK_INLINE size_t align_up(size_t n, size_t power_of_two) { return (n + power_of_two - 1) & ~(power_of_two - 1); }
+HAK_INLINE size_t align_down(size_t n, size_t power_of_two) { return n & ~(power_of_two - 1); }
+HAK_INLINE size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+HAK_INLINE size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
+/* Floor of the base-2 logarithm; n > 0. */
+HAK_INLINE unsigned log2_floor(size_t n) { return 63u - (unsigned)__builtin_clzll(n); }
+/* Bits [from, from + count) of a 32-bit mask; from + count <= 32. */
+HAK_INLINE uint32_t bit_range32(unsigned from, unsigned count) {
+  return count == 0 ? 0 : (UINT32_MAX >> (32 - count)) << from;
+}
+
+/* ---- Atomics -------------------------------------------------------------
+ * Wrapped, so that no plain access can slip in; the name of each operation
+ * carries its ordering, and each use names its partner. */
+typedef struct { uint32_t value; } atomic32;
+typedef struct { uint64_t value; } atomic64;
+
+#define HAK_DEFINE_ATOMIC(type, word)                                                                              \
+  HAK_INLINE word type##_load_relaxed(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_RELAXED); }     \
+  HAK_INLINE word type##_load_acquire(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_ACQUIRE); }     \
+  HAK_INLINE word type##_load_seq(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST); }         \
+  HAK_INLINE void type##_store_relaxed(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELAXED); }     \
+  HAK_INLINE void type##_store_release(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELEASE); }     \
+  HAK_INLINE word type##_exchange_acquire(type *a, word v) {                                                       \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQUIRE);                                                    \
+  }                                                                                                                \
+  HAK_INLINE word type##_exchange_release(type *a, word v) {                                                       \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_RELEASE);                                                    \
+  }                                                                                                                \
+  HAK_INLINE word type##_exchange_seq(type *a, word v) {                                                           \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_SEQ_CST);                                                    \
+  }                                                                                                                \
+  HAK_INLINE word type##_add_relaxed(type *a, word v) {                                                            \
+    return __atomic_fetch_add(&a->value, v, __ATOMIC_RELAXED);                                                     \
+  }                                                                                                                \
+  HAK_INLINE word type##_or_seq(type *a, word v) { return __atomic_fetch_or(&a->value, v, __ATOMIC_SEQ_CST); }    \
+  HAK_INLINE bool type##_cas_acq_rel(type *a, word *expected, word v) {                                            \
+    return __atomic_compare_exchange_n(&a->value, expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);         \
+  }
+HAK_DEFINE_ATOMIC(atomic32, uint32_t)
+HAK_DEFINE_ATOMIC(atomic64, uint64_t)
+
+HAK_C_END
+#endif

@@ -1,0 +1,196 @@
+/*
+ * Heaps and threads: how a thread gets its heap and what becomes of it.
+ * See heap.h. SPDX-License-Identifier: MIT
+ */
+#include "heap.h"
+
+#include "../int/decay.h"
+#include "../slab/pool.h"
+#include "../slab/remote.h"
+#include "../slab/slab.h"
+#include "../support/error.h"
+#include "magazine.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+
+/* Every magazine of the null heap: empty, as *top is NULL, and full, as
+ * top == limit. Nobody writes it. */
+void *the_null_slot[1];
+
+#define REPEAT_16(x) x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x
+#define REPEAT_144(x)                                                                                          \
+  REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), \
+      REPEAT_16(x)
+_Static_assert(SIZE_CLASS_COUNT == 144, "the null heap's tables below have so many entries");
+
+/* No owner has the largest number: the page map's 24 bits for it would need 2^24
+ * threads at once, four times what Linux can run. */
+heap_t the_null_heap = {
+    .id_word = 0xFFFFFF00u,
+    .top = {REPEAT_144(the_null_slot)},
+    .limit = {REPEAT_144(the_null_slot)},
+};
+
+__thread heap_t *the_heap __attribute__((tls_model("initial-exec"))) = &the_null_heap;
+
+/* What a thread is, as far as its heap is concerned. The key's value says it: it
+ * survives as long as the thread's own memory does. */
+enum { THREAD_NEW, THREAD_HAS_HEAP, THREAD_ENDED };
+static pthread_key_t thread_key;
+static atomic32 thread_key_exists; /* release after the key: pairs with the acquire in thread_state */
+
+/* ---- Ends of threads -------------------------------------------------------------
+ * Destructors of other keys, and of glibc itself, free and allocate after ours.
+ * So ours asks to be called again, up to the last round that POSIX promises;
+ * what comes later still finds THREAD_ENDED and borrows a heap for each call.    */
+enum { LAST_ROUND = PTHREAD_DESTRUCTOR_ITERATIONS - 1 };
+
+static void *state_value(uintptr_t state, uintptr_t round) { return (void *)(state + (round << 2)); }
+
+static unsigned thread_state(void) {
+  if (!atomic32_load_acquire(&thread_key_exists)) return THREAD_NEW;
+  return (uintptr_t)pthread_getspecific(thread_key) & 3;
+}
+
+static void detach(heap_t *heap) {
+  heap->owner.busy++;
+  heap_flush(heap);
+  magazines_drop(heap);
+  heap->owner.busy--;
+  pool_detach(&heap->owner);
+}
+
+static void thread_ends(void *value) {
+  uintptr_t round = (uintptr_t)value >> 2;
+  if (((uintptr_t)value & 3) == THREAD_HAS_HEAP && round < LAST_ROUND) {
+    pthread_setspecific(thread_key, state_value(THREAD_HAS_HEAP, round + 1));
+    return;
+  }
+  heap_t *heap = the_heap;
+  the_heap = &the_null_heap;
+  pthread_setspecific(thread_key, state_value(THREAD_ENDED, 0));
+  if (heap != &the_null_heap) detach(heap);
+}
+
+void heap_prepare(void) {
+  static hak_lock_t lock;
+  if (atomic32_load_acquire(&thread_key_exists)) return;
+  lock_acquire(&lock);
+  if (!atomic32_load_relaxed(&thread_key_exists) && pthread_key_create(&thread_key, thread_ends) == 0)
+    atomic32_store_release(&thread_key_exists, 1);
+  lock_release(&lock);
+}
+
+/* ---- Entering ------------------------------------------------------------------*/
+static heap_t *attach(void) {
+  owner_t *owner = pool_attach();
+  if (owner == NULL) return NULL;
+  heap_t *heap = heap_of(owner);
+  if (heap->id_word == 0) {
+    for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) heap->top[c] = heap->limit[c] = the_null_slot;
+    heap->id_word = word_make(heap->owner.id, 0);
+  }
+  return heap;
+}
+
+heap_t *heap_enter(void) {
+  heap_t *heap = the_heap;
+  if (HAK_UNLIKELY(heap == &the_null_heap)) {
+    bool ended = thread_state() == THREAD_ENDED;
+    heap_prepare();
+    heap = attach();
+    if (heap == NULL) return NULL;
+    if (!ended) {
+      the_heap = heap; /* first: pthread_setspecific may allocate */
+      if (atomic32_load_acquire(&thread_key_exists)) pthread_setspecific(thread_key, state_value(THREAD_HAS_HEAP, 0));
+    }
+  }
+  heap->owner.busy++;
+  /* A fork in another thread copies what we have stored so far, in order: no
+   * change may be seen before the flag. Compiler order is enough, see
+   * docs/design.md on fork. */
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  return heap;
+}
+
+void heap_leave(heap_t *heap) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  heap->owner.busy--;
+  if (HAK_UNLIKELY(the_heap != heap)) detach(heap); /* borrowed by an ended thread */
+}
+
+/* ---- The batch boundary ------------------------------------------------------------*/
+void *heap_refill(unsigned size_class, bool *is_zero) {
+  heap_t *heap = heap_enter();
+  void *block = NULL;
+  if (HAK_LIKELY(heap != NULL)) {
+    decay_step(heap);
+    block = magazine_refill(heap, size_class, is_zero);
+    heap_leave(heap);
+  }
+  if (HAK_UNLIKELY(block == NULL)) errno = ENOMEM;
+  return block;
+}
+
+/* A lone block of a slab that is another's: the slab becomes ours with it. */
+static bool take_over(heap_t *heap, void *block, uint32_t word) {
+  unit_t slab = (unit_t)map_unit_of(block);
+  if (block != map_address(slab))
+    error_report(ERROR_INTERIOR_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
+  else if (!slab_take_over_single(&heap->owner, slab, word))
+    error_report(ERROR_DOUBLE_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
+  else
+    return true;
+  return false;
+}
+
+void heap_free(void *block, uint32_t word) {
+  heap_t *heap = heap_enter();
+  if (HAK_UNLIKELY(heap == NULL)) return; /* no memory for a first heap: the block stays out */
+  decay_step(heap);
+  unsigned size_class = word_kind(word);
+  bool own = word_owner(word) == heap->owner.id;
+  if (!own && size_class_is_single(size_class)) own = take_over(heap, block, word);
+  else if (!own) remote_free(&heap->owner, block, word);
+  if (own && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
+  heap_leave(heap);
+}
+
+void heap_flush(heap_t *heap) {
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
+  remote_flush(&heap->owner);
+  remote_collect(&heap->owner, SIZE_MAX);
+  slab_release_empty(&heap->owner);
+}
+
+void heap_flush_thread(void) {
+  if (the_heap == &the_null_heap) return;
+  heap_t *heap = heap_enter();
+  heap_flush(heap);
+  heap_leave(heap);
+}
+
+void heap_after_fork(void) {
+  pool_after_fork(&the_heap->owner);
+}
+
+/* ---- Looking -----------------------------------------------------------------------*/
+#define FOR_EACH_HEAP(heap)                                                      \
+  for (uint32_t id_ = 1; id_ <= pool_owner_count(); id_++)                       \
+    for (heap_t *heap = heap_of(owner_by_id(id_)); heap != NULL; heap = NULL)
+
+size_t heap_cached_bytes(void) {
+  size_t bytes = 0;
+  FOR_EACH_HEAP(heap) bytes += magazines_cached_bytes(heap);
+  return bytes;
+}
+
+void heap_check(void) {
+  FOR_EACH_HEAP(heap) {
+    if (heap->owner.state == OWNER_LOST || heap->id_word == 0) continue;
+    magazines_check(heap);
+    slab_check(&heap->owner);
+  }
+}

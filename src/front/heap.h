@@ -1,0 +1,107 @@
+/*
+ * The front: a thread's heap and its magazines, the only code on the fast path.
+ *
+ * A magazine is an array of addresses of free blocks of one class. Allocating
+ * pops, freeing pushes; neither reads or writes the block, its slab, or a line
+ * that another thread writes.
+ *
+ *        slots[0]  slots[1] … slots[n]  …  slots[capacity]
+ *          NULL     oldest     newest
+ *                              ^ top        ^ limit
+ *
+ * Slot 0 is NULL for ever, so an empty magazine pops NULL: one test finds both
+ * "empty" and "there is no magazine yet". Invariants: slots <= top <= limit;
+ * slots + capacity = limit; blocks in a magazine are out of their slabs.
+ *
+ * The calling thread's heap is the one thread-local variable. Before a thread
+ * has a heap it is the_null_heap, whose magazines are empty and full at once, so
+ * the fast path needs no test for it.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_HEAP_H
+#define HAK_HEAP_H
+
+#include "../slab/owner.h"
+
+HAK_C_BEGIN
+
+typedef struct {
+  uint16_t capacity; /* slots, one less than a power of two; 0: no array yet */
+  bool missed;       /* ran empty since it last ran full                     */
+  bool used;         /* ran empty or full since the last decay               */
+} magazine_t;
+
+typedef struct heap {
+  void **top[SIZE_CLASS_COUNT];
+  void **limit[SIZE_CLASS_COUNT];
+  magazine_t magazines[SIZE_CLASS_COUNT];
+  uint32_t id_word; /* owner.id as a page-map word with kind 0 */
+  uint32_t events;  /* batch boundaries, to look at the clock now and then */
+  uint64_t decayed_ms;
+  size_t capacity_bytes; /* all magazines' capacity in blocks' bytes */
+  char spare[OWNER_ROOM_BYTES - SIZE_CLASS_COUNT * (2 * sizeof(void **) + sizeof(magazine_t)) - 24];
+  owner_t owner;
+} heap_t;
+
+_Static_assert(offsetof(heap_t, owner) == OWNER_ROOM_BYTES, "a heap lies around its owner");
+_Static_assert(sizeof(heap_t) == OWNER_STRIDE_BYTES, "heaps lie at the stride of owners");
+HAK_INLINE heap_t *heap_of(owner_t *owner) { return (heap_t *)((char *)owner - OWNER_ROOM_BYTES); }
+
+extern heap_t the_null_heap;
+extern __thread heap_t *the_heap __attribute__((tls_model("initial-exec")));
+
+/* ---- The fast path ------------------------------------------------------------*/
+
+/* A block of the class from the magazine; NULL when it is empty. */
+HAK_INLINE void *magazine_pop(heap_t *heap, size_t size_class) {
+  void *block = *heap->top[size_class];
+  /* In memory: an instruction less than through a register. */
+  if (HAK_LIKELY(block != NULL)) heap->top[size_class] -= 1;
+  return block;
+}
+
+/* false: the magazine is full. */
+HAK_INLINE bool magazine_push(heap_t *heap, size_t size_class, void *block) {
+  void **top = heap->top[size_class];
+  if (HAK_UNLIKELY(top == heap->limit[size_class])) return false;
+  top[1] = block;
+  heap->top[size_class] += 1;
+  return true;
+}
+
+/* ---- The batch boundary, out of line --------------------------------------------*/
+
+/* The calling thread's heap; made at first use. NULL when there is no memory. In
+ * a thread that has ended as far as we know (its last destructors run), a heap
+ * that must be given back with heap_leave. */
+heap_t *heap_enter(void);
+void heap_leave(heap_t *heap);
+
+/* A block of the class when its magazine is empty, the magazine refilled. NULL
+ * and errno = ENOMEM when there is no memory. `is_zero` as in slab_refill. */
+void *heap_refill(unsigned size_class, bool *is_zero);
+
+/* Frees a block that the fast path did not take: the magazine is full, or the
+ * word is another's. `word` is the block's, its kind a class. */
+void heap_free(void *block, uint32_t word);
+
+/* All magazines and the outbox empty, empty slabs given back. */
+void heap_flush(heap_t *heap);
+/* heap_flush for the calling thread, if it has a heap. */
+void heap_flush_thread(void);
+
+/* Bytes of the blocks that wait in all heaps' magazines. Other threads' are read
+ * while they run. */
+size_t heap_cached_bytes(void);
+
+/* Prepares thread ends to be noticed; before the first heap, any number of times. */
+void heap_prepare(void);
+/* In a forked child, gates closed: heaps of threads that are not here. */
+void heap_after_fork(void);
+
+/* Checks the magazines of every heap. Nothing may run meanwhile. */
+void heap_check(void);
+
+HAK_C_END
+#endif

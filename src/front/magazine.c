@@ -1,0 +1,171 @@
+/* See magazine.h. SPDX-License-Identifier: MIT */
+#include "magazine.h"
+
+#include "../arena/metadata.h"
+#include "../slab/pool.h"
+#include "../slab/slab.h"
+
+#include <string.h>
+
+extern void *the_null_slot[1];
+
+enum {
+  FIRST_CAPACITY = 15, /* and at most FIRST_BYTES of blocks */
+  FIRST_BYTES = 4 * 1024,
+  BATCH_CAPACITY = 127, /* running empty alone grows it to this, and to BATCH_BYTES */
+  BATCH_BYTES = 16 * 1024,
+  MAX_CAPACITY = 8191,
+};
+/* What all magazines of a process may hold, shared among its threads, but each
+ * has the least. */
+static const size_t budget_bytes = HAK_MIB(64), budget_most = HAK_MIB(8), budget_least = HAK_KIB(512);
+
+static size_t budget(void) {
+  size_t threads = pool_owner_count() - pool_pooled_count();
+  size_t share = budget_bytes / (threads > 0 ? threads : 1);
+  return min_size(max_size(share, budget_least), budget_most);
+}
+
+HAK_INLINE size_t array_bytes(size_t capacity) { return max_size((capacity + 1) * sizeof(void *), HAK_CACHE_LINE); }
+HAK_INLINE void **slots_of(const heap_t *heap, unsigned size_class) {
+  return heap->limit[size_class] - heap->magazines[size_class].capacity;
+}
+HAK_INLINE size_t count_of(const heap_t *heap, unsigned size_class) {
+  return (size_t)(heap->top[size_class] - slots_of(heap, size_class));
+}
+
+/* ---- Capacity --------------------------------------------------------------------*/
+
+/* Gives the magazine another array; `capacity` holds at least what is in it. On
+ * failure it keeps the old one. */
+static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
+  magazine_t *m = &heap->magazines[size_class];
+  void **old = slots_of(heap, size_class), **slots = the_null_slot;
+  size_t count = count_of(heap, size_class), old_capacity = m->capacity;
+  HAK_ASSERT(count <= capacity && is_power_of_two(capacity + 1));
+  if (capacity > 0) {
+    slots = metadata_take(array_bytes(capacity));
+    if (slots == NULL) return false;
+    memcpy(slots, old, (count + 1) * sizeof *slots);
+  }
+  heap->top[size_class] = slots + count;
+  heap->limit[size_class] = slots + capacity;
+  m->capacity = (uint16_t)capacity;
+  heap->capacity_bytes += (capacity - old_capacity) * size_classes[size_class].block_bytes;
+  if (old_capacity > 0) metadata_give(old, array_bytes(old_capacity));
+  return true;
+}
+
+static size_t first_capacity(unsigned size_class) {
+  size_t blocks = FIRST_BYTES / size_classes[size_class].block_bytes, capacity = FIRST_CAPACITY;
+  while (capacity > 1 && capacity > blocks) capacity /= 2;
+  return capacity;
+}
+
+/* Doubles the capacity if the budget allows, making room by shrinking large
+ * magazines that were not used lately. */
+static bool double_capacity(heap_t *heap, unsigned size_class) {
+  size_t capacity = heap->magazines[size_class].capacity, wider = capacity * 2 + 1;
+  size_t more_bytes = (wider - capacity) * size_classes[size_class].block_bytes;
+  if (wider > MAX_CAPACITY || more_bytes > budget()) return false;
+  for (unsigned c = SIZE_CLASS_COUNT; c-- > 0 && heap->capacity_bytes + more_bytes > budget();) {
+    magazine_t *m = &heap->magazines[c];
+    if (c == size_class || m->capacity <= first_capacity(c)) continue;
+    if (!m->used) magazine_shrink(heap, c);
+    m->used = false; /* a second chance, then its turn comes */
+  }
+  return heap->capacity_bytes + more_bytes <= budget() && set_capacity(heap, size_class, wider);
+}
+
+void magazine_shrink(heap_t *heap, unsigned size_class) {
+  magazine_t *m = &heap->magazines[size_class];
+  size_t capacity = m->capacity / 2, count = count_of(heap, size_class);
+  magazine_flush(heap, size_class, (count + 1) / 2);
+  if (capacity >= first_capacity(size_class) && count_of(heap, size_class) <= capacity)
+    set_capacity(heap, size_class, capacity);
+}
+
+/* ---- Refill and overflow --------------------------------------------------------------*/
+void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
+  /* A heap that has just been attached may have some already. */
+  void *block = magazine_pop(heap, size_class);
+  if (is_zero != NULL) *is_zero = false;
+  if (block != NULL) return block;
+  magazine_t *m = &heap->magazines[size_class];
+  size_t block_bytes = size_classes[size_class].block_bytes;
+  if (m->capacity == 0)
+    set_capacity(heap, size_class, first_capacity(size_class));
+  else if (m->missed && m->capacity < BATCH_CAPACITY && (size_t)m->capacity * block_bytes < BATCH_BYTES)
+    double_capacity(heap, size_class);
+  m->missed = m->used = true;
+  /* Half, so that frees that follow find room, too. */
+  size_t wanted = max_size((m->capacity + 1u) / 2, 1);
+  if (wanted == 1) return slab_refill(&heap->owner, size_class, &block, 1, is_zero) == 1 ? block : NULL;
+  void **slots = slots_of(heap, size_class);
+  size_t got = slab_refill(&heap->owner, size_class, slots + 1, wanted, is_zero);
+  if (got == 0) return NULL;
+  /* Filling a slab may have freed in this class (it may purge, never malloc), but
+   * nothing was pushed: the magazine is ours alone. */
+  heap->top[size_class] = slots + got - 1;
+  return slots[got];
+}
+
+void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
+  magazine_t *m = &heap->magazines[size_class];
+  m->used = true;
+  if (m->capacity == 0) {
+    set_capacity(heap, size_class, first_capacity(size_class));
+  } else if (!m->missed || !double_capacity(heap, size_class)) {
+    magazine_flush(heap, size_class, (m->capacity + 1u) / 2);
+  }
+  m->missed = false;
+  if (!magazine_push(heap, size_class, block)) slab_flush(&heap->owner, size_class, &block, 1);
+}
+
+void magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
+  size_t held = count_of(heap, size_class);
+  count = min_size(count, held);
+  if (count == 0) return;
+  void **slots = slots_of(heap, size_class);
+  slab_flush(&heap->owner, size_class, slots + 1, count);
+  memmove(slots + 1, slots + 1 + count, (held - count) * sizeof *slots);
+  heap->top[size_class] = slots + held - count;
+}
+
+void magazines_drop(heap_t *heap) {
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    if (heap->magazines[c].capacity > 0) set_capacity(heap, c, 0);
+    heap->magazines[c].missed = heap->magazines[c].used = false;
+  }
+}
+
+/* ---- Looking ------------------------------------------------------------------------*/
+size_t magazines_cached_bytes(const heap_t *heap) {
+  size_t bytes = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    /* Another thread may be changing the array under us: a figure out of range
+     * is one that was never true. */
+    size_t count = count_of(heap, c);
+    if (count <= MAX_CAPACITY) bytes += count * size_classes[c].block_bytes;
+  }
+  return bytes;
+}
+
+void magazines_check(const heap_t *heap) {
+  size_t capacity_bytes = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    void **slots = slots_of(heap, c);
+    size_t count = count_of(heap, c);
+    HAK_CHECK(slots[0] == NULL && count <= heap->magazines[c].capacity);
+    capacity_bytes += (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
+    for (size_t i = 1; i <= count; i++) {
+      uint32_t word = map_lookup(slots[i]);
+      HAK_CHECK(word_kind(word) == c && word_owner(word) != 0);
+      unit_t slab = slab_first_unit((unit_t)map_unit_of(slots[i]), c);
+      int number = slab_block_number(slots[i], slab, c);
+      HAK_CHECK(number >= 0);
+      HAK_CHECK((the_map.free_bits[slab][number / 64] >> number % 64 & 1) == 0);
+    }
+  }
+  HAK_CHECK(capacity_bytes == heap->capacity_bytes);
+}

@@ -1,0 +1,36 @@
+/*
+ * Magazines at the batch boundary: refill, overflow and capacity.
+ *
+ * Capacity adapts to what the program does. A magazine that runs full after it
+ * ran empty oscillates: half of it travels to the slabs and back each time; it
+ * is doubled, and the oscillation ends. One that runs empty again and again
+ * grows to a fair batch. All capacity together is bounded by a budget in bytes;
+ * what is not used for a second shrinks (int/decay.h).
+ *
+ * The heap's own thread calls these, between heap_enter and heap_leave.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_MAGAZINE_H
+#define HAK_MAGAZINE_H
+
+#include "heap.h"
+
+HAK_C_BEGIN
+
+/* A block, after refilling the empty magazine; NULL when there is no memory. */
+void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
+/* Frees a block whose magazine is full. */
+void magazine_overflow(heap_t *heap, unsigned size_class, void *block);
+/* Flushes the oldest blocks, `count` at the most, to their slabs. */
+void magazine_flush(heap_t *heap, unsigned size_class, size_t count);
+/* Flushes half of the blocks and halves the capacity. */
+void magazine_shrink(heap_t *heap, unsigned size_class);
+/* Frees the arrays of all magazines, which are empty. */
+void magazines_drop(heap_t *heap);
+
+size_t magazines_cached_bytes(const heap_t *heap);
+void magazines_check(const heap_t *heap);
+
+HAK_C_END
+#endif

@@ -1,0 +1,20 @@
+/* See decay.h. SPDX-License-Identifier: MIT */
+#include "decay.h"
+
+#include "../arena/arena.h"
+#include "../front/magazine.h"
+#include "../os/os.h"
+
+enum { DECAY_MS = 1000 };
+
+void decay_now(heap_t *heap) {
+  uint64_t now_ms = os_now_ms();
+  if (now_ms < heap->decayed_ms + DECAY_MS) return;
+  heap->decayed_ms = now_ms;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    magazine_t *m = &heap->magazines[c];
+    if (m->capacity > 0 && !m->used) magazine_shrink(heap, c);
+    m->used = false;
+  }
+  arena_tick(now_ms);
+}

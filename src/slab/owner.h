@@ -1,0 +1,81 @@
+/*
+ * An owner of slabs: the part of a thread's heap that this layer sees.
+ *
+ * Owners are records at a fixed stride in the window, so that the number in a
+ * page-map word leads to its owner by arithmetic. They are never freed: when a
+ * thread ends, its owner waits in the pool (pool.h), slabs and all, for the next
+ * thread.
+ *
+ * An owner is used by one thread at a time, "the owning thread": the one it is
+ * attached to or, while it is pooled, whoever holds the pool's gate. Only
+ * `pending` is touched by others.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_OWNER_H
+#define HAK_OWNER_H
+
+#include "size_class.h"
+
+HAK_C_BEGIN
+
+/* Remote frees that wait to be delivered: bits of one word of one slab's remote
+ * bitmap. See remote.h. */
+typedef struct {
+  uint64_t bits; /* 0: the entry is empty */
+  unit_t slab;
+  uint16_t word;
+  uint8_t size_class;
+} outbox_entry_t;
+
+enum { OUTBOX_ENTRIES = 16 };
+
+typedef enum {
+  OWNER_ATTACHED, /* to a thread                                              */
+  OWNER_POOLED,   /* waits in the pool                                        */
+  OWNER_LOST,     /* its thread was inside the allocator when the process was
+                     forked: in this child nobody can trust or use it again   */
+} owner_state_t;
+
+typedef struct owner {
+  /* The head of the stack of slabs that have remote frees for us; unit
+   * numbers linked through unit_shared_t.pending_next. In a line of its own:
+   * others write it. */
+  struct {
+    atomic32 head;
+  } __attribute__((aligned(HAK_CACHE_LINE))) pending;
+
+  uint32_t id __attribute__((aligned(HAK_CACHE_LINE))); /* from 1 */
+  /* Non-zero while the owning thread changes anything here, in its slabs or in
+   * its magazines out of the fast path: read by a forked child only. */
+  uint32_t busy;
+  owner_state_t state;        /* guarded by the pool's gate                   */
+  uint32_t pool_next;         /* owner id; guarded by the pool's gate         */
+  unit_t pending_taken;       /* slabs taken from `pending`, not yet collected */
+  uint32_t outbox_count;
+  int64_t free_bytes;         /* in our slabs; what the arena was told last   */
+  int64_t free_bytes_told;
+  /* Statistics; written by the owning thread, read by any: relaxed. */
+  atomic64 refills, flushes, remote_frees, adoptions;
+  unit_t slabs[SIZE_CLASS_COUNT]; /* lists of slabs with a free block          */
+  outbox_entry_t outbox[OUTBOX_ENTRIES];
+} owner_t;
+
+/* Before each owner lies room for what the layer above keeps for a thread: its
+ * magazines (front/heap.h), which come first because the fast path likes them at
+ * the address that it has in hand. */
+enum {
+  OWNER_ROOM_BYTES = 3072,
+  OWNER_STRIDE_BYTES = OWNER_ROOM_BYTES + (int)sizeof(owner_t),
+};
+
+HAK_INLINE owner_t *owner_by_id(uint32_t id) {
+  return (owner_t *)(the_map.heaps + (size_t)(id - 1) * OWNER_STRIDE_BYTES + OWNER_ROOM_BYTES);
+}
+
+HAK_INLINE void counter_add(atomic64 *counter, uint64_t n) {
+  atomic64_store_relaxed(counter, atomic64_load_relaxed(counter) + n); /* one writer */
+}
+
+HAK_C_END
+#endif

@@ -1,0 +1,119 @@
+/* See pool.h. SPDX-License-Identifier: MIT */
+#include "pool.h"
+
+#include "../arena/arena.h"
+#include "../arena/metadata.h"
+#include "remote.h"
+#include "slab.h"
+
+hak_gate_t pool_gate;
+
+/* Pooled owners are a stack linked by pool_next. Guarded by pool_gate; the
+ * counts are read without it. */
+static struct {
+  uint32_t top;
+  uint32_t next_visit; /* owner where the next adoption starts to look; 0: the top */
+  atomic32 owner_count, pooled_count;
+} pool;
+
+enum { VISITS = 4, COLLECTS = 8 };
+
+static void push(owner_t *owner) {
+  owner->state = OWNER_POOLED;
+  owner->pool_next = pool.top;
+  pool.top = owner->id;
+  atomic32_store_relaxed(&pool.pooled_count, atomic32_load_relaxed(&pool.pooled_count) + 1);
+}
+
+owner_t *pool_attach(void) {
+  if (!arena_ready()) return NULL;
+  owner_t *owner = NULL;
+  gate_enter(&pool_gate);
+  if (pool.top != 0) {
+    owner = owner_by_id(pool.top);
+    pool.top = owner->pool_next;
+    if (pool.next_visit == owner->id) pool.next_visit = 0;
+    atomic32_store_relaxed(&pool.pooled_count, atomic32_load_relaxed(&pool.pooled_count) - 1);
+  } else {
+    uint32_t made = atomic32_load_relaxed(&pool.owner_count);
+    if (metadata_heap_record(made, OWNER_STRIDE_BYTES) != NULL) {
+      owner = owner_by_id(made + 1);
+      owner->id = made + 1;
+      atomic32_store_relaxed(&pool.owner_count, made + 1);
+    }
+  }
+  if (owner != NULL) owner->state = OWNER_ATTACHED;
+  gate_leave(&pool_gate);
+  return owner;
+}
+
+void pool_detach(owner_t *owner) {
+  remote_flush(owner);
+  gate_enter(&pool_gate);
+  remote_collect(owner, SIZE_MAX);
+  slab_release_empty(owner);
+  push(owner);
+  gate_leave(&pool_gate);
+}
+
+void pool_after_fork(const owner_t *self) {
+  for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
+    owner_t *owner = owner_by_id(id);
+    if (owner == self || owner->state != OWNER_ATTACHED) continue;
+    if (owner->busy != 0)
+      owner->state = OWNER_LOST;
+    else
+      push(owner);
+  }
+}
+
+/* ---- Adoption ----------------------------------------------------------------*/
+static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class) {
+  const size_class_t *c = &size_classes[size_class];
+  slab_unlist(from, slab);
+  int64_t free_bytes = (int64_t)the_map.records[slab].slab.free_count * c->block_bytes;
+  from->free_bytes -= free_bytes;
+  to->free_bytes += free_bytes;
+  /* Threads that free a block of this slab now may read either owner: both ways
+   * lead the block here, see remote.h. */
+  for (unsigned i = 0; i < c->slab_units; i++)
+    atomic32_store_relaxed(map_word(slab + i), word_make(to->id, size_class));
+  slab_list(to, slab);
+  counter_add(&to->adoptions, 1);
+}
+
+bool pool_adopt(owner_t *owner, unsigned size_class) {
+  if (size_class_is_single(size_class) || atomic32_load_relaxed(&pool.pooled_count) == 0) return false;
+  bool adopted = false;
+  gate_enter(&pool_gate);
+  uint32_t id = pool.next_visit != 0 ? pool.next_visit : pool.top;
+  for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
+    owner_t *pooled = owner_by_id(id);
+    if (remote_has_pending(pooled)) {
+      remote_collect(pooled, COLLECTS);
+      slab_release_empty(pooled);
+    }
+    unit_t slab = pooled->slabs[size_class];
+    if (slab != 0) {
+      hand_over(pooled, owner, slab, size_class);
+      adopted = true;
+    } else {
+      id = pooled->pool_next;
+    }
+  }
+  pool.next_visit = id;
+  gate_leave(&pool_gate);
+  return adopted;
+}
+
+void pool_sweep(void) {
+  gate_enter(&pool_gate);
+  for (uint32_t id = pool.top; id != 0; id = owner_by_id(id)->pool_next) {
+    remote_collect(owner_by_id(id), SIZE_MAX);
+    slab_release_empty(owner_by_id(id));
+  }
+  gate_leave(&pool_gate);
+}
+
+uint32_t pool_owner_count(void) { return atomic32_load_relaxed(&pool.owner_count); }
+uint32_t pool_pooled_count(void) { return atomic32_load_relaxed(&pool.pooled_count); }

@@ -1,0 +1,119 @@
+/* See remote.h. SPDX-License-Identifier: MIT */
+#include "remote.h"
+
+#include "../support/error.h"
+#include "slab.h"
+
+/* Blocks above this are delivered at once: one atomic operation is nothing
+ * beside their use, and an outbox must not hoard. */
+enum { OUTBOX_BLOCK_MAX_BYTES = 1024 };
+
+/* Whether remote bits may be put at this unit: it starts a slab of several blocks. */
+static bool starts_shared_slab(unit_t unit, uint32_t word) {
+  unsigned kind = word_kind(word);
+  return word_owner(word) != 0 && kind < MID_CLASS_END && slab_first_unit(unit, kind) == unit;
+}
+
+static void announce(unit_t slab) {
+  unit_shared_t *shared = &the_map.shared[slab];
+  uint32_t word;
+  do {
+    /* R2. Sequentially consistent, see the header. */
+    if (atomic32_load_seq(&shared->announced) != 0 || atomic32_exchange_seq(&shared->announced, 1) != 0) return;
+    word = atomic32_load_relaxed(map_word(slab));
+    if (starts_shared_slab(slab, word)) {
+      owner_t *owner = owner_by_id(word_owner(word));
+      uint32_t head = atomic32_load_relaxed(&owner->pending.head);
+      do shared->pending_next = head;
+      while (!atomic32_cas_acq_rel(&owner->pending.head, &head, slab)); /* release: pairs with remote_collect */
+      return;
+    }
+    /* Its owner has fetched our bits already and given the slab back. Withdraw,
+     * and look again: it may have become a slab whose freer found it announced. */
+    atomic32_exchange_seq(&shared->announced, 0);
+    word = atomic32_load_relaxed(map_word(slab));
+  } while (starts_shared_slab(slab, word));
+}
+
+static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
+  /* W1; its release part hands over the blocks' contents to the owner's R2. */
+  uint64_t before = atomic64_or_seq(&the_map.remote_bits[slab][word], bits);
+  announce(slab);
+  for (uint64_t twice = before & bits; HAK_UNLIKELY(twice != 0); twice &= twice - 1)
+    error_report(ERROR_DOUBLE_FREE,
+                 slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(twice)),
+                 size_classes[size_class].block_bytes, 0);
+}
+
+static void deliver_entry(owner_t *self, outbox_entry_t *entry) {
+  uint64_t bits = entry->bits;
+  entry->bits = 0;
+  self->outbox_count--;
+  deliver(entry->slab, entry->size_class, entry->word, bits);
+}
+
+void remote_free(owner_t *self, void *address, uint32_t word) {
+  unsigned size_class = word_kind(word);
+  unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
+  size_t block_bytes = size_classes[size_class].block_bytes;
+  int number = slab_block_number(address, slab, size_class);
+  if (HAK_UNLIKELY(number < 0)) {
+    error_report(ERROR_INTERIOR_FREE, address, block_bytes, 0);
+    return;
+  }
+  counter_add(&self->remote_frees, 1);
+  unsigned bitmap_word = (unsigned)number / 64;
+  uint64_t bit = (uint64_t)1 << number % 64;
+  if (block_bytes > OUTBOX_BLOCK_MAX_BYTES) {
+    deliver(slab, size_class, bitmap_word, bit);
+    return;
+  }
+  /* Words of one slab, and of neighbouring slabs, get different entries. */
+  outbox_entry_t *entry = &self->outbox[(slab * 5 + bitmap_word) % OUTBOX_ENTRIES];
+  if (entry->bits != 0 && (entry->slab != slab || entry->word != bitmap_word)) deliver_entry(self, entry);
+  if (entry->bits == 0) {
+    *entry = (outbox_entry_t){.slab = slab, .word = (uint16_t)bitmap_word, .size_class = (uint8_t)size_class};
+    self->outbox_count++;
+  }
+  if (HAK_UNLIKELY((entry->bits & bit) != 0)) {
+    error_report(ERROR_DOUBLE_FREE, address, block_bytes, 0);
+    return;
+  }
+  entry->bits |= bit;
+  if (entry->bits == UINT64_MAX) deliver_entry(self, entry);
+}
+
+void remote_flush(owner_t *self) {
+  for (size_t i = 0; self->outbox_count > 0; i++)
+    if (self->outbox[i].bits != 0) deliver_entry(self, &self->outbox[i]);
+}
+
+static void collect_slab(owner_t *self, unit_t slab, unsigned size_class) {
+  size_t words = ((size_t)size_classes[size_class].capacity + 63) / 64;
+  for (unsigned w = 0; w < words; w++) {
+    if (atomic64_load_seq(&the_map.remote_bits[slab][w]) == 0) continue;
+    /* R2; acquire: pairs with W1 in deliver. */
+    uint64_t bits = atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0);
+    slab_put_bits(self, slab, w, bits);
+    /* The last of them may have emptied the slab, and it may be gone. No bit is
+     * left then: capacity = out + free + remote, and free = capacity. */
+    if (atomic32_load_relaxed(map_word(slab)) != word_make(self->id, size_class)) return;
+  }
+}
+
+void remote_collect(owner_t *self, size_t slabs) {
+  for (; slabs > 0; slabs--) {
+    /* Acquire: pairs with the push in announce. */
+    if (self->pending_taken == 0) self->pending_taken = atomic32_exchange_acquire(&self->pending.head, 0);
+    unit_t slab = self->pending_taken;
+    if (slab == 0) return;
+    self->pending_taken = the_map.shared[slab].pending_next; /* before R1: afterwards it is another's */
+    atomic32_exchange_seq(&the_map.shared[slab].announced, 0); /* R1 */
+    uint32_t word = atomic32_load_relaxed(map_word(slab));
+    if (!starts_shared_slab(slab, word)) continue; /* gone since */
+    if (word_owner(word) == self->id)
+      collect_slab(self, slab, word_kind(word));
+    else
+      announce(slab);
+  }
+}

@@ -1,0 +1,53 @@
+/*
+ * Remote frees: a block comes back to a slab of another owner.
+ *
+ * The freeing thread puts the block's bit into the slab's remote bitmap and, if
+ * the slab is not announced yet, announces it: pushes the slab on its owner's
+ * pending stack. One compare-and-swap a slab, not a block. The owner takes the
+ * whole stack, and for each slab first clears the announcement, then fetches the
+ * bits. Neither reads or writes a line that the other needs on its fast path.
+ *
+ *   freer:   W1 remote_bits |= bits      owner:  R1 announced = 0
+ *            R2 if !announced:                   R2 bits = exchange(remote_bits, 0)
+ *                 exchange(announced, 1)
+ *                 push on pending
+ *
+ * Invariant: whenever a slab's remote bits are not zero, the slab is on, or a
+ * thread is about to push it on, some owner's pending stack, or its owner is
+ * between R1 and the end of R2. All four are sequentially consistent: were they
+ * not, the freer could miss R1 and the owner W1, and the block would be lost.
+ *
+ * A slab can change hands, or be gone, between a freer's look at its word and
+ * its push. Therefore `announced` and `pending_next` belong to the unit, not to
+ * the slab, and outlive it; and whoever takes a unit from a stack looks, after
+ * R1, whose it is: another's slab is announced to that owner, no slab at all is
+ * dropped. Whoever made it a slab did so before any freer could have found it
+ * announced, so R1 comes before or the look finds it.
+ *
+ * tests/model/remote_free.pml explores this exhaustively.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_REMOTE_H
+#define HAK_REMOTE_H
+
+#include "owner.h"
+
+HAK_C_BEGIN
+
+/* Frees a block whose word is `word`, a class of several blocks and another
+ * owner. Small ones are collected in the owner's outbox first. Reports an
+ * address that starts no block, and a block that waits in the outbox already. */
+void remote_free(owner_t *self, void *address, uint32_t word);
+/* Delivers what the outbox holds. */
+void remote_flush(owner_t *self);
+
+/* Whether other threads have freed into our slabs. */
+HAK_INLINE bool remote_has_pending(const owner_t *self) {
+  return self->pending_taken != 0 || atomic32_load_relaxed(&self->pending.head) != 0;
+}
+/* Collects at most `slabs` slabs' remote frees. */
+void remote_collect(owner_t *self, size_t slabs);
+
+HAK_C_END
+#endif

@@ -1,0 +1,59 @@
+/*
+ * Size classes: which block size serves a request.
+ *
+ *   tiny   0..64     16-byte steps to 1 KiB; class 0 is malloc(0)
+ *   mid   65..112    eight steps a doubling to 64 KiB
+ *   large 113..143   whole units to 1 MiB, then eight steps a doubling to 4 MiB:
+ *                    a slab of one block each
+ * Every size is a multiple of 16. Slabs start on a unit, so a block of a power
+ * of two is aligned to its size.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_SIZE_CLASS_H
+#define HAK_SIZE_CLASS_H
+
+#include "../arena/map.h"
+
+HAK_C_BEGIN
+
+enum { SIZE_CLASS_COUNT = 144, TINY_CLASS_COUNT = 65, MID_CLASS_END = 113, LARGE_CLASS_STEPPED = 128 };
+#define TINY_MAX_BYTES HAK_KIB(1)
+#define MID_MAX_BYTES HAK_KIB(64)
+#define LARGE_MAX_BYTES HAK_MIB(4)
+
+typedef struct {
+  uint32_t block_bytes;
+  uint16_t slab_units;
+  uint16_t capacity;   /* blocks in a slab                      */
+  uint64_t reciprocal; /* 2^40 / block_bytes, rounded up        */
+} size_class_t;
+
+extern const size_class_t size_classes[SIZE_CLASS_COUNT];
+
+HAK_INLINE size_t size_class_tiny(size_t bytes) { return (bytes + 15) >> 4; }
+
+/* The class of a request above TINY_MAX_BYTES, up to LARGE_MAX_BYTES. */
+HAK_INLINE unsigned size_class_above_tiny(size_t bytes) {
+  size_t last = bytes - 1;
+  if (bytes > MID_MAX_BYTES && bytes <= HAK_MIB(1)) return MID_CLASS_END - 1 + (unsigned)(last >> UNIT_SHIFT);
+  unsigned log2 = log2_floor(last);
+  unsigned first = bytes <= MID_MAX_BYTES ? TINY_CLASS_COUNT + (log2 - 10) * 8 : LARGE_CLASS_STEPPED + (log2 - 20) * 8;
+  return first + (unsigned)(last >> (log2 - 3)) - 8;
+}
+
+/* bytes <= LARGE_MAX_BYTES */
+HAK_INLINE unsigned size_class_of(size_t bytes) {
+  return bytes <= TINY_MAX_BYTES ? (unsigned)size_class_tiny(bytes) : size_class_above_tiny(bytes);
+}
+
+HAK_INLINE bool size_class_is_single(unsigned size_class) { return size_class >= MID_CLASS_END; }
+
+/* The number of the block that holds a byte `offset` into a slab: exact for all
+ * offsets below 2^19, since offset * block_bytes < 2^40. */
+HAK_INLINE unsigned size_class_block_at(const size_class_t *c, size_t offset) {
+  return (unsigned)((offset * c->reciprocal) >> 40);
+}
+
+HAK_C_END
+#endif

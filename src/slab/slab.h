@@ -1,0 +1,72 @@
+/*
+ * Slabs: runs of units cut into blocks of one size class, and the bitmaps that
+ * say which blocks are free.
+ *
+ * A slab belongs to one owner. Its free bitmap is the owning thread's alone; the
+ * remote bitmap is where other threads put blocks that they free (remote.h).
+ * Blocks themselves are never read or written here.
+ *
+ * The functions are the owning thread's and work a batch at a time. A block of
+ * a class with size_class_is_single() fills its slab; such a slab is in no list,
+ * so whoever frees its block may take it over.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_SLAB_H
+#define HAK_SLAB_H
+
+#include "owner.h"
+
+HAK_C_BEGIN
+
+/* Takes up to `wanted` free blocks of a class into `blocks`, so that the last one
+ * has the lowest address of its slab; at least one unless there is no memory.
+ * Collects what other threads have freed first; prefers slabs in use to those of
+ * ended threads and those to fresh ones. `is_zero`, if not NULL, tells whether
+ * a single block (wanted is 1) reads as zero; false when unknown. */
+size_t slab_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, bool *is_zero);
+
+/* Takes blocks back that came from a magazine of the class. Each is checked:
+ * one that is free already or that is no block of the class is reported. Blocks
+ * of slabs that are another's by now go there. */
+void slab_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count);
+
+/* Makes a live single block the owner's own. false: the word is not `word` any
+ * more, another thread freed the block first. */
+bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word);
+
+/* Grows a single block in place to the size of another single class. The caller
+ * holds the block. */
+bool slab_extend_single(unit_t slab, unsigned new_class);
+
+/* Gives every slab without a block in use back to the arena. */
+void slab_release_empty(owner_t *owner);
+
+/* ---- For this layer's other files ------------------------------------------*/
+/* Sets the bits in the slab's free bitmap. Those that are set already are double
+ * frees and reported. The slab may be gone afterwards. */
+void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits);
+void slab_unlist(owner_t *owner, unit_t slab);
+void slab_list(owner_t *owner, unit_t slab);
+
+/* The first unit of the slab that a unit of that class belongs to: slabs of
+ * several blocks are aligned to their length. */
+HAK_INLINE unit_t slab_first_unit(unit_t unit, unsigned size_class) {
+  return unit & ~(unit_t)(size_class_is_single(size_class) ? 0 : size_classes[size_class].slab_units - 1);
+}
+/* The block's number in its slab, or -1 when the address starts no block. */
+HAK_INLINE int slab_block_number(const void *address, unit_t slab, unsigned size_class) {
+  const size_class_t *c = &size_classes[size_class];
+  size_t offset = (size_t)((const char *)address - map_address(slab));
+  unsigned number = size_class_block_at(c, offset);
+  return HAK_LIKELY((size_t)number * c->block_bytes == offset && number < c->capacity) ? (int)number : -1;
+}
+HAK_INLINE void *slab_block_address(unit_t slab, unsigned size_class, unsigned number) {
+  return map_address(slab) + (size_t)number * size_classes[size_class].block_bytes;
+}
+
+/* Checks every slab of the owner. Nothing may run meanwhile. */
+void slab_check(const owner_t *owner);
+
+HAK_C_END
+#endif

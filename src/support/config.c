@@ -1,0 +1,52 @@
+/* See config.h. SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "../os/os.h"
+#include "error.h"
+
+#include <string.h>
+
+static config_t settings = {.abort_on_error = true};
+
+const config_t *config(void) { return &settings; }
+
+/* ---- One parser a type: false when the text is no such value ---------------*/
+static bool parse_switch(const char *text, void *out) {
+  if ((text[0] != '0' && text[0] != '1') || text[1] != '\0') return false;
+  *(bool *)out = text[0] == '1';
+  return true;
+}
+static bool parse_path(const char *text, void *out) {
+  if (text[0] == '\0') return false;
+  *(const char **)out = text;
+  return true;
+}
+
+static const struct variable {
+  const char *name;
+  bool (*parse)(const char *text, void *out);
+  void *out;
+  const char *expected;
+} variables[] = {
+    {"HAKMEM_ABORT_ON_ERROR", parse_switch, &settings.abort_on_error, "0 or 1"},
+    {"HAKMEM_STATS", parse_switch, &settings.stats_at_exit, "0 or 1"},
+    {"HAKMEM_STATS_FILE", parse_path, &settings.stats_file, "a path"},
+};
+
+static void read_one(const char *name, size_t name_length, const char *text) {
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+    const struct variable *v = &variables[i];
+    if (strncmp(v->name, name, name_length) != 0 || v->name[name_length] != '\0') continue;
+    if (!v->parse(text, v->out)) error_warn("%s='%s' is ignored: expected %s", v->name, text, v->expected);
+    return;
+  }
+  error_warn("unknown environment variable %.*s is ignored", (int)name_length, name);
+}
+
+void config_read(char *const environment[]) {
+  if (environment == NULL || os_is_privileged()) return;
+  for (; *environment != NULL; environment++) {
+    const char *entry = *environment, *equals = strchr(entry, '=');
+    if (equals != NULL && strncmp(entry, "HAKMEM_", 7) == 0) read_one(entry, (size_t)(equals - entry), equals + 1);
+  }
+}

@@ -1,0 +1,28 @@
+/*
+ * The environment variables HAKMEM_*; docs/configuration.md documents them.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_CONFIG_H
+#define HAK_CONFIG_H
+
+#include "../base/base.h"
+
+HAK_C_BEGIN
+
+typedef struct {
+  bool abort_on_error;    /* HAKMEM_ABORT_ON_ERROR, default 1                    */
+  bool stats_at_exit;     /* HAKMEM_STATS, default 0                             */
+  const char *stats_file; /* HAKMEM_STATS_FILE, default none; in the environment */
+} config_t;
+
+/* The defaults until config_read has run; the same object for ever. */
+const config_t *config(void);
+
+/* Reads the environment once, at start, before there is a second thread.
+ * An unknown name or a bad value warns and changes nothing. Does nothing in a
+ * privileged process. */
+void config_read(char *const environment[]);
+
+HAK_C_END
+#endif

@@ -1,0 +1,56 @@
+/* See error.h. SPDX-License-Identifier: MIT */
+#include "error.h"
+
+#include "../os/os.h"
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static atomic64 errors;
+
+void error_warn(const char *format, ...) {
+  static const char prefix[] = "hakmem: ";
+  enum { PREFIX = sizeof prefix - 1 };
+  char line[PREFIX + 400 + 1];
+  __builtin_memcpy(line, prefix, PREFIX);
+  va_list arguments;
+  va_start(arguments, format);
+  /* Integers and strings only: glibc's vsnprintf allocates nothing for them. */
+  int n = vsnprintf(line + PREFIX, sizeof line - PREFIX - 1, format, arguments);
+  va_end(arguments);
+  if (n < 0) return;
+  size_t length = PREFIX + min_size((size_t)n, sizeof line - PREFIX - 2);
+  line[length++] = '\n';
+  os_write_stderr(line, length);
+}
+
+void error_report(error_kind_t kind, const void *address, size_t block_bytes, size_t claimed_bytes) {
+  atomic64_add_relaxed(&errors, 1);
+  if (!config()->abort_on_error) return;
+  switch (kind) {
+    case ERROR_DOUBLE_FREE:
+      error_warn("double free of %p (block of %zu bytes): it is already free", address, block_bytes);
+      break;
+    case ERROR_INTERIOR_FREE:
+      error_warn("invalid free of %p: an interior pointer, not the start of a block of %zu bytes", address, block_bytes);
+      break;
+    case ERROR_WILD_FREE:
+      error_warn("invalid free of %p: no allocated block is there (class: none); never allocated, or a double free",
+           address);
+      break;
+    case ERROR_SIZE_MISMATCH:
+      error_warn("size mismatch in sized free of %p: freed as %zu bytes, but it is a block of %zu bytes", address,
+           claimed_bytes, block_bytes);
+      break;
+  }
+  abort();
+}
+
+uint64_t error_count(void) { return atomic64_load_relaxed(&errors); }
+
+void hak_assert_failed(const char *condition, const char *file, int line) {
+  error_warn("internal error: '%s' does not hold at %s:%d", condition, file, line);
+  abort();
+}

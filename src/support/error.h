@@ -1,0 +1,34 @@
+/*
+ * What is said about a program's mistakes, and how the allocator itself fails.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_ERROR_H
+#define HAK_ERROR_H
+
+#include "../base/base.h"
+
+HAK_C_BEGIN
+
+typedef enum {
+  ERROR_DOUBLE_FREE,   /* the block is already free                             */
+  ERROR_INTERIOR_FREE, /* inside the memory of a slab or block, but no start    */
+  ERROR_WILD_FREE,     /* no block of this allocator, nor of the next           */
+  ERROR_SIZE_MISMATCH, /* sized free or delete with a size of another class     */
+} error_kind_t;
+
+/* Reports one mistake in one line on standard error and aborts; with
+ * HAKMEM_ABORT_ON_ERROR=0 counts it silently and returns: the caller then
+ * ignores the free. `block_bytes` is the size of the class or block at the
+ * address, 0 if there is none; `claimed_bytes` matters to ERROR_SIZE_MISMATCH.
+ * Thread-safe, allocates nothing, to be called with no gate held. */
+HAK_COLD void error_report(error_kind_t kind, const void *address, size_t block_bytes, size_t claimed_bytes);
+
+/* Mistakes reported or ignored so far. */
+uint64_t error_count(void);
+
+/* One line on standard error, printf-like, cut at 400 bytes. */
+HAK_COLD void error_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+HAK_C_END
+#endif

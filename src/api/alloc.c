@@ -3,6 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../arena/huge.h"
+#include "../os/os.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
 #include "foreign.h"
@@ -85,6 +86,10 @@ HAK_NOINLINE void alloc_free_sized_slow(void *block, size_t bytes) { free_checke
 HAK_NOINLINE void alloc_delete_sized_slow(void *block, size_t bytes) { free_checked(block, bytes, false); }
 
 /* ---- calloc --------------------------------------------------------------------*/
+
+/* From here on asking which pages are resident costs less than it may save. */
+#define CLEAR_BY_PAGE_BYTES HAK_KIB(256)
+
 void *alloc_calloc(size_t count, size_t bytes) {
   size_t total;
   if (HAK_UNLIKELY(!alloc_product(count, bytes, &total))) return no_memory();
@@ -93,11 +98,16 @@ void *alloc_calloc(size_t count, size_t bytes) {
   void *block = magazine_pop(the_heap, size_class);
   bool is_zero = false;
   if (HAK_UNLIKELY(block == NULL)) block = heap_refill(size_class, &is_zero);
-  if (HAK_LIKELY(block != NULL) && !is_zero) memset(block, 0, total);
+  if (block == NULL || is_zero) return block;
+  if (HAK_LIKELY(total < CLEAR_BY_PAGE_BYTES))
+    memset(block, 0, total);
+  else
+    arena_clear(block, align_up(total, os_page_bytes()));
   return block;
 }
 
 /* ---- realloc -------------------------------------------------------------------*/
+/* A block of `bytes` with as much of the old one's contents as fits. */
 static void *realloc_by_copy(void *block, size_t old_bytes, size_t bytes) {
   void *moved = alloc_malloc(bytes);
   if (moved == NULL) return NULL;
@@ -131,11 +141,13 @@ static void *grow_single(void *block, size_t old_bytes, size_t bytes) {
 static void *realloc_class(void *block, unsigned size_class, size_t bytes) {
   size_t old_bytes = size_classes[size_class].block_bytes;
   if (stays_when_shrunk(old_bytes, bytes)) return block;
-  if (bytes > old_bytes && size_class_is_single(size_class)) {
+  if (bytes < old_bytes) return realloc_by_copy(block, old_bytes, bytes);
+  if (size_class_is_single(size_class)) {
     void *grown = grow_single(block, old_bytes, bytes);
     if (grown != NULL) return grown;
   }
-  return realloc_by_copy(block, old_bytes, bytes);
+  /* What grows by small steps is copied at every fourth or so of its size. */
+  return realloc_by_copy(block, old_bytes, max_size(bytes, old_bytes + old_bytes / 4));
 }
 
 void *alloc_realloc(void *block, size_t bytes) {

@@ -19,7 +19,10 @@ enum {
 };
 /* Below this much heap a huge page would be a good part of it. */
 static const size_t huge_pages_from_bytes = HAK_MIB(16);
-/* Dirty memory that is kept however small the heap. */
+/* Dirty memory that is kept, for its second, however small the heap. Beyond it,
+ * as much again as is in use, and what was reused lately: blocks of tens of MiB
+ * that come and go leave gaps of that size, and to give those back at each free
+ * costs 20 times the time. A heap that just shrinks has reused nothing. */
 static const size_t dirty_floor_bytes = HAK_MIB(64);
 
 /* All state of the layer; guarded by arena_gate unless said otherwise. */
@@ -31,6 +34,7 @@ static struct {
     unit_t tables_to;             /* the tables do, up to here                 */
   } zones[ZONE_COUNT];
   size_t used_units, dirty_units;
+  size_t reused_units; /* taken while dirty; halved at each tick               */
   uint32_t dirty_oldest, dirty_newest; /* list of SuperSlabs, by dirtied_ms    */
   uint64_t next_tick_ms;
   int64_t free_in_slabs_bytes;
@@ -129,6 +133,8 @@ static size_t purge_while(size_t keep_units, uint64_t dirtied_until_ms) {
 
 static size_t tick(uint64_t now_ms) {
   if (now_ms < arena.next_tick_ms) return 0;
+  uint64_t ticks = (now_ms - arena.next_tick_ms) / TICK_MS + 1;
+  arena.reused_units = ticks < 32 ? arena.reused_units >> ticks : 0;
   arena.next_tick_ms = now_ms + TICK_MS;
   return now_ms < DIRTY_MS ? 0 : purge_while(0, now_ms - DIRTY_MS);
 }
@@ -187,18 +193,18 @@ static bool cut(zone_id_t zone, unit_t run, unit_t first, size_t units) {
   size_t after = run + run_units - (first + units);
   if (after > 0) insert_free(zone, (unit_t)(first + units), after);
 
-  uint32_t dirty = 0;
+  size_t dirty_before = arena.dirty_units;
   FOR_EACH_SUPERSLAB(c, first, units) {
     superslab_t *s = superslab(c.number);
     uint32_t stale = s->dirty & c.mask;
-    dirty |= stale;
     dirty_clear(c.number, c.mask);
     s->stale = (s->stale & ~c.mask) | stale;
     s->used |= c.mask;
   }
   arena.used_units += units;
+  arena.reused_units += dirty_before - arena.dirty_units;
   record(first)->run_units = (uint32_t)units;
-  return dirty == 0;
+  return dirty_before == arena.dirty_units;
 }
 
 /* Where an aligned run would start inside a free one; 0 if it does not fit. */
@@ -289,8 +295,32 @@ void arena_clear_stale(unit_t first, size_t units) {
     gate_enter(&arena_gate); /* other bits of the mask belong to others */
     uint32_t stale = superslab(c.number)->stale & c.mask;
     gate_leave(&arena_gate);
-    for (; stale != 0; stale &= stale - 1)
-      memset(map_address(c.number * SUPERSLAB_UNITS + (unit_t)__builtin_ctz(stale)), 0, UNIT_BYTES);
+    while (stale != 0) {
+      unsigned from = (unsigned)__builtin_ctz(stale);
+      uint64_t rest = (uint64_t)stale >> from; /* 64 bits: its complement is never 0 */
+      unsigned count = (unsigned)__builtin_ctzll(~rest);
+      arena_clear(map_address(c.number * SUPERSLAB_UNITS + from), (size_t)count << UNIT_SHIFT);
+      stale &= ~bit_range32(from, count);
+    }
+  }
+}
+
+void arena_clear(void *at, size_t bytes) {
+  /* Pages that are not resident hold zeroes, unless they are swapped out: to
+   * drop a row of them is safe in both cases, and cheap in the first. */
+  enum { PAGES = 1024, WORTH_A_CALL = 8 };
+  unsigned char resident[PAGES];
+  size_t page = os_page_bytes();
+  for (char *next = at, *end = next + bytes; next < end;) {
+    size_t pages = min_size((size_t)(end - next) / page, PAGES);
+    if (!os_resident_pages(next, pages * page, resident)) memset(resident, 1, pages);
+    for (size_t i = 0, j; i < pages; i = j) {
+      for (j = i + 1; j < pages && (resident[j] & 1) == (resident[i] & 1);) j++;
+      char *row = next + i * page;
+      bool dropped = (resident[i] & 1) == 0 && j - i >= WORTH_A_CALL && os_purge(row, (j - i) * page);
+      if (!dropped) memset(row, 0, (j - i) * page);
+    }
+    next += pages * page;
   }
 }
 
@@ -311,7 +341,7 @@ static void give(zone_id_t zone, unit_t first, size_t units, bool dirty) {
   add_free(zone, first, units);
   if (dirty) {
     arena.dirty_units += units;
-    size_t keep = (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units / 8;
+    size_t keep = (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units + arena.reused_units;
     if (arena.dirty_units > keep) purge_while(keep, UINT64_MAX);
     tick(now_ms);
   }

@@ -56,7 +56,7 @@ static unsigned thread_state(void) {
 
 static void detach(heap_t *heap) {
   heap->owner.busy++;
-  heap_flush(heap);
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
   magazines_drop(heap);
   heap->owner.busy--;
   pool_detach(&heap->owner);
@@ -151,10 +151,15 @@ void heap_free(void *block, uint32_t word) {
   if (HAK_UNLIKELY(heap == NULL)) return; /* no memory for a first heap: the block stays out */
   decay_step(heap);
   unsigned size_class = word_kind(word);
-  bool own = word_owner(word) == heap->owner.id;
-  if (!own && size_class_is_single(size_class)) own = take_over(heap, block, word);
-  else if (!own) remote_free(&heap->owner, block, word);
-  if (own && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
+  /* Another's block. A tiny one goes home: handed out again here, it would share
+   * a cache line with its neighbours over there. A mid one does not, and this
+   * thread may have it in its cache: it stays until the magazine is full. */
+  bool keep = true;
+  if (word_owner(word) != heap->owner.id) {
+    if (size_class_is_single(size_class)) keep = take_over(heap, block, word);
+    else if (size_class < TINY_CLASS_COUNT) keep = false, remote_free(&heap->owner, block, word);
+  }
+  if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
   heap_leave(heap);
 }
 

@@ -134,7 +134,7 @@ void magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
 
 void magazines_drop(heap_t *heap) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    if (heap->magazines[c].capacity > 0) set_capacity(heap, c, 0);
+    if (heap->magazines[c].capacity > FIRST_CAPACITY) set_capacity(heap, c, 0);
     heap->magazines[c].missed = heap->magazines[c].used = false;
   }
 }

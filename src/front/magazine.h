@@ -26,7 +26,8 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block);
 void magazine_flush(heap_t *heap, unsigned size_class, size_t count);
 /* Flushes half of the blocks and halves the capacity. */
 void magazine_shrink(heap_t *heap, unsigned size_class);
-/* Frees the arrays of all magazines, which are empty. */
+/* Frees the arrays of all magazines, which are empty, but for the smallest: the
+ * next thread begins with those. */
 void magazines_drop(heap_t *heap);
 
 size_t magazines_cached_bytes(const heap_t *heap);

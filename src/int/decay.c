@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../front/magazine.h"
 #include "../os/os.h"
+#include "../slab/pool.h"
 
 enum { DECAY_MS = 1000 };
 
@@ -16,5 +17,6 @@ void decay_now(heap_t *heap) {
     if (m->capacity > 0 && !m->used) magazine_shrink(heap, c);
     m->used = false;
   }
+  pool_cool();
   arena_tick(now_ms);
 }

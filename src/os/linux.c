@@ -112,6 +112,8 @@ bool os_renew(void *at, size_t bytes) {
   return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
+bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) { return mincore(at, bytes, resident) == 0; }
+
 void os_want_huge_pages(void *at, size_t bytes) {
   if (fault_here()) return;
   atomic64_add_relaxed(&os_calls.madvise, 1);

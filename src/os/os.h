@@ -50,6 +50,8 @@ bool os_purge(void *at, size_t bytes);
 /* As os_purge, for memory that os_move_pages has touched: also undoes what the
  * move did to the kernel's map of the process. */
 bool os_renew(void *at, size_t bytes);
+/* Says of each page whether it is in memory: the lowest bit of its byte. */
+bool os_resident_pages(void *at, size_t bytes, unsigned char *resident);
 /* Asks for huge pages behind writable memory. A hint. */
 void os_want_huge_pages(void *at, size_t bytes);
 /* Moves the pages of [from, from + bytes) to [to, …) without copying; `from`

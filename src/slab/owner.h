@@ -51,6 +51,7 @@ typedef struct owner {
   uint32_t busy;
   owner_state_t state;        /* guarded by the pool's gate                   */
   uint32_t pool_next;         /* owner id; guarded by the pool's gate         */
+  bool is_warm;               /* pooled with its empty slabs; likewise        */
   unit_t pending_taken;       /* slabs taken from `pending`, not yet collected */
   uint32_t outbox_count;
   int64_t free_bytes;         /* in our slabs; what the arena was told last   */

@@ -18,6 +18,11 @@ static struct {
 
 enum { VISITS = 4, COLLECTS = 8 };
 
+/* As many owners are pooled warm, with their empty slabs: the next thread comes
+ * soon where threads come and go, and finds everything in place. Where none comes,
+ * pool_cool takes the slabs after about a second. */
+enum { WARM_MAX = 8 };
+
 static void push(owner_t *owner) {
   owner->state = OWNER_POOLED;
   owner->pool_next = pool.top;
@@ -51,8 +56,20 @@ void pool_detach(owner_t *owner) {
   remote_flush(owner);
   gate_enter(&pool_gate);
   remote_collect(owner, SIZE_MAX);
-  slab_release_empty(owner);
+  owner->is_warm = atomic32_load_relaxed(&pool.pooled_count) < WARM_MAX;
+  if (!owner->is_warm) slab_release_empty(owner);
   push(owner);
+  gate_leave(&pool_gate);
+}
+
+void pool_cool(void) {
+  if (atomic32_load_relaxed(&pool.pooled_count) == 0) return;
+  gate_enter(&pool_gate);
+  for (uint32_t id = pool.top; id != 0; id = owner_by_id(id)->pool_next) {
+    owner_t *owner = owner_by_id(id);
+    if (owner->is_warm) slab_release_empty(owner);
+    owner->is_warm = false;
+  }
   gate_leave(&pool_gate);
 }
 

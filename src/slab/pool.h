@@ -33,6 +33,8 @@ void pool_after_fork(const owner_t *self);
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* Collects remote frees of all pooled owners and releases their empty slabs. */
 void pool_sweep(void);
+/* Releases the empty slabs of owners that were pooled warm; see pool.c. */
+void pool_cool(void);
 
 /* Owners made so far, and how many wait in the pool. Relaxed. */
 uint32_t pool_owner_count(void);

@@ -205,9 +205,9 @@ void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
   if (bits != 0) blocks_came_back(owner, slab, size_class, (size_t)__builtin_popcountll(bits));
 }
 
-/* A block of the magazine whose word is not what its class says: of a slab that
- * is another's, or gone, which only a second free can have brought. */
-static HAK_COLD void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
+/* A block of the magazine whose word is not our own: of a slab that is another's,
+ * or one that is gone, which only a second free can have brought. */
+static HAK_NOINLINE void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
   if (word_owner(word) != 0 && word_owner(word) != owner->id && word_kind(word) == size_class &&
       !size_class_is_single(size_class))
     remote_free(owner, block, word);

@@ -106,11 +106,13 @@ static _Noreturn void print_help(void) {
       printf(" (default %llu)\n", (unsigned long long)*option->value);
     }
   }
-  printf("  --seconds    length of the timed section (default %g)\n"
-         "  --ops        operations per worker instead of a length\n"
-         "  --seed       of the random numbers (default %llu)\n"
+  if (bench_args.seconds > 0)
+    printf("  --seconds    length of the timed section (default %g)\n"
+           "  --ops        operations per worker instead of a length\n",
+           bench_args.seconds);
+  printf("  --seed       of the random numbers (default %llu)\n"
          "  --verify     fill every block and check it before it is freed\n",
-         bench_args.seconds, (unsigned long long)bench_args.seed);
+         (unsigned long long)bench_args.seed);
   exit(0);
 }
 
@@ -127,9 +129,9 @@ static void parse_arguments(int argc, char **argv) {
     const char *text = argv[++i];
     if (strcmp(name, "seed") == 0) {
       bench_args.seed = parse_number(name, text, false);
-    } else if (strcmp(name, "ops") == 0) {
+    } else if (bench_args.seconds > 0 && strcmp(name, "ops") == 0) {
       bench_args.ops = parse_number(name, text, false);
-    } else if (strcmp(name, "seconds") == 0) {
+    } else if (bench_args.seconds > 0 && strcmp(name, "seconds") == 0) {
       bench_args.seconds = parse_seconds(text);
     } else {
       const bench_option_t *option = state.options;

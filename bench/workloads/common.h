@@ -64,7 +64,8 @@ typedef struct bench_args {
 
 extern bench_args_t bench_args;
 
-/* Exits with status 2 and a message on bad arguments; exits with status 1 when
+/* `default_seconds` 0: the amount of work is fixed, there is no --seconds or --ops.
+ * Exits with status 2 and a message on bad arguments; exits with status 1 when
  * malloc and free come from different objects. */
 void bench_start(int argc, char **argv, const char *workload, double default_seconds, const bench_option_t *options);
 

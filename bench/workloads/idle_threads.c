@@ -60,8 +60,7 @@ static void wait_for(uint64_t waiting) {
 }
 
 int main(int argc, char **argv) {
-  bench_start(argc, argv, "idle_threads", 1, options);
-  if (bench_args.ops) bench_usage("--ops has no meaning here: the amount of work is fixed");
+  bench_start(argc, argv, "idle_threads", 0, options);
   if (min_bytes > max_bytes) bench_usage("--min is above --max");
   if (kept > blocks) bench_usage("--kept is above --blocks");
   uintptr_t *ids = bench_pages(threads * sizeof *ids);

@@ -2,6 +2,7 @@
 #include "map.h"
 
 #include "../os/os.h"
+#include "../support/config.h"
 
 map_t the_map;
 
@@ -82,7 +83,7 @@ static void plan(char *base, size_t bytes, bool is_reserved) {
 
 /* A reserved window: one mapping, its page map readable. */
 static bool init_reserved(void) {
-  for (size_t bytes = window_max; bytes >= window_min; bytes /= 4) {
+  for (size_t bytes = config()->reserve_bytes; bytes >= window_min; bytes /= 4) {
     char *at = os_reserve(NULL, bytes + OS_HUGE_PAGE_BYTES);
     if (at == NULL) continue;
     char *base = (char *)align_up((uintptr_t)at, OS_HUGE_PAGE_BYTES);

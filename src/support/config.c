@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static config_t settings = {.abort_on_error = true};
+static config_t settings = {.abort_on_error = true, .reserve_bytes = HAK_GIB(16 * 1024)};
 
 const config_t *config(void) { return &settings; }
 
@@ -14,6 +14,17 @@ const config_t *config(void) { return &settings; }
 static bool parse_switch(const char *text, void *out) {
   if ((text[0] != '0' && text[0] != '1') || text[1] != '\0') return false;
   *(bool *)out = text[0] == '1';
+  return true;
+}
+/* Gibibytes or tebibytes, "64G" or "1T", from 1G to 16T: rounded down to a power
+ * of two, as windows are. */
+static bool parse_reserve(const char *text, void *out) {
+  size_t number = 0;
+  if (*text < '1' || *text > '9') return false;
+  for (; *text >= '0' && *text <= '9' && number <= 16 * 1024; text++) number = number * 10 + (size_t)(*text - '0');
+  if (*text == 'T') number *= 1024;
+  if ((*text != 'G' && *text != 'T') || text[1] != '\0' || number > 16 * 1024) return false;
+  *(size_t *)out = HAK_GIB((size_t)1 << log2_floor(number));
   return true;
 }
 static bool parse_path(const char *text, void *out) {
@@ -29,6 +40,7 @@ static const struct variable {
   const char *expected;
 } variables[] = {
     {"HAKMEM_ABORT_ON_ERROR", parse_switch, &settings.abort_on_error, "0 or 1"},
+    {"HAKMEM_RESERVE", parse_reserve, &settings.reserve_bytes, "1G to 16T"},
     {"HAKMEM_STATS", parse_switch, &settings.stats_at_exit, "0 or 1"},
     {"HAKMEM_STATS_FILE", parse_path, &settings.stats_file, "a path"},
 };

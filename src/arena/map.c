@@ -4,6 +4,8 @@
 #include "../os/os.h"
 #include "../support/config.h"
 
+#include <unistd.h>
+
 map_t the_map;
 
 enum { TABLES = 6 }; /* the page map comes first and starts the window */
@@ -119,6 +121,7 @@ static bool init_planned(size_t limit_bytes) {
 }
 
 bool map_init(void) {
+  config_read(environ); /* a static program allocates before any constructor */
   size_t limit = os_address_space_limit();
   bool found = limit == SIZE_MAX ? init_reserved() || init_planned(SIZE_MAX) : init_planned(limit);
   return found;

@@ -56,7 +56,10 @@ static void read_one(const char *name, size_t name_length, const char *text) {
 }
 
 void config_read(char *const environment[]) {
-  if (environment == NULL || os_is_privileged()) return;
+  static bool done;
+  if (environment == NULL || done) return;
+  done = true;
+  if (os_is_privileged()) return;
   for (; *environment != NULL; environment++) {
     const char *entry = *environment, *equals = strchr(entry, '=');
     if (equals != NULL && strncmp(entry, "HAKMEM_", 7) == 0) read_one(entry, (size_t)(equals - entry), equals + 1);

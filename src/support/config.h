@@ -20,9 +20,10 @@ typedef struct {
 /* The defaults until config_read has run; the same object for ever. */
 const config_t *config(void);
 
-/* Reads the environment once, at start, before there is a second thread.
- * An unknown name or a bad value warns and changes nothing. Does nothing in a
- * privileged process. */
+/* Reads the environment: the first call does, while there is no second thread:
+ * the first allocation of a static program, else our constructor. NULL: it is not
+ * known yet. An unknown name or a bad value warns and changes nothing. Does
+ * nothing in a privileged process. */
 void config_read(char *const environment[]);
 
 HAK_C_END

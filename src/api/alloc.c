@@ -21,7 +21,6 @@ HAK_INLINE bool is_class(uint32_t word) { return word_owner(word) != 0 && word_k
 /* ---- malloc --------------------------------------------------------------------*/
 static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
   if (bytes > PTRDIFF_MAX) return no_memory();
-  /* The heap is not needed, but the thread may be the first to see the library. */
   void *block = huge_alloc(max_size(bytes, 1), alignment, zeroed);
   return block != NULL ? block : no_memory();
 }
@@ -69,7 +68,7 @@ HAK_INLINE bool stays_when_shrunk(size_t held, size_t bytes) {
 /* Whether a block of that word can have been asked for with `bytes`. */
 static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_be_shrunk) {
   if (word == 0) return true; /* foreign or a mistake: alloc_free says */
-  if (!is_class(word)) return word != word_make(0, KIND_HUGE) || bytes <= huge_usable_size(block);
+  if (!is_class(word)) return word != word_make(0, KIND_HUGE) || huge_may_have_size(block, bytes);
   if (bytes <= LARGE_MAX_BYTES && size_class_of(bytes) == word_kind(word)) return true;
   return may_be_shrunk && stays_when_shrunk(size_classes[word_kind(word)].block_bytes, bytes);
 }
@@ -166,7 +165,7 @@ void *alloc_realloc(void *block, size_t bytes) {
     }
     return realloc_class(block, size_class, bytes);
   }
-  if (word == word_make(0, KIND_HUGE)) {
+  if (word == word_make(0, KIND_HUGE) && block == map_address((unit_t)map_unit_of(block))) {
     if (bytes <= LARGE_MAX_BYTES / 2) return realloc_by_copy(block, huge_usable_size(block), bytes);
     void *moved = huge_realloc(block, bytes);
     return moved != NULL ? moved : no_memory();
@@ -196,8 +195,9 @@ void *alloc_aligned(size_t alignment, size_t bytes) {
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
   if (block == NULL) return;
   uint32_t word = map_lookup(block);
-  bool fits = !is_class(word) || (is_power_of_two(alignment) && aligned_class(alignment, bytes) == word_kind(word));
-  if (fits || word == 0)
+  bool fits = is_class(word) ? is_power_of_two(alignment) && aligned_class(alignment, bytes) == word_kind(word)
+                             : size_fits(block, word, bytes, false);
+  if (fits)
     alloc_free(block);
   else
     error_report(ERROR_SIZE_MISMATCH, block, alloc_usable_size(block), bytes);

@@ -43,15 +43,15 @@ HAK_INLINE void alloc_free(void *block) {
 }
 
 /* The fast path of both: the size must lead to the class that the block has. It
- * costs two instructions more than free, and finds a wrong size at once, not
+ * costs four instructions more than free, and finds a wrong size at once, not
  * after the block has been handed out again as one of the wrong size. */
 HAK_INLINE bool alloc_free_sized_fast(void *block, size_t bytes) {
   size_t unit = map_unit_of(block);
   if (HAK_UNLIKELY(unit >= the_map.units)) return false;
   heap_t *heap = the_heap;
   size_t size_class = atomic32_load_relaxed(map_word(unit)) ^ heap->id_word;
-  /* Sizes beyond tiny give numbers that are other classes': then either nothing
-   * matches, or a block of that class goes to the magazine of that class. */
+  /* A size beyond tiny gives a number that is another class's or none: the slow
+   * path knows. */
   return HAK_LIKELY(size_class == size_class_tiny(bytes)) && HAK_LIKELY(size_class < TINY_CLASS_COUNT) &&
          magazine_push(heap, size_class, block);
 }

@@ -10,9 +10,6 @@
 #include "alloc.h"
 #include "posix.h"
 
-#define STRING_(x) #x
-#define STRING(x) STRING_(x)
-
 void *hak_malloc(size_t bytes) { return alloc_malloc(bytes); }
 void *hak_calloc(size_t count, size_t bytes) { return alloc_calloc(count, bytes); }
 void *hak_realloc(void *block, size_t bytes) { return alloc_realloc(block, bytes); }
@@ -32,12 +29,11 @@ void hak_thread_flush(void) { heap_flush_thread(); }
 bool hak_trim(size_t keep_bytes) {
   heap_flush_thread();
   pool_sweep();
-  return arena_purge(keep_bytes) > 0;
+  size_t purged = heap_purge_pages();
+  return arena_purge(keep_bytes) + purged > 0;
 }
 
-const char *hak_version(void) {
-  return STRING(HAK_VERSION_MAJOR) "." STRING(HAK_VERSION_MINOR) "." STRING(HAK_VERSION_PATCH);
-}
+const char *hak_version(void) { return stats_version(); }
 
 void hak_stats(hak_stats_t *out, size_t out_bytes) {
   hak_stats_t stats;

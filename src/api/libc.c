@@ -71,7 +71,7 @@ EXPORT struct mallinfo2 mallinfo2(void) {
       .ordblks = stats.slab_count,
       .hblks = stats.huge_bytes > 0,
       .hblkhd = stats.huge_bytes,
-      .uordblks = stats.live,
+      .uordblks = stats.live > stats.huge_bytes ? stats.live - stats.huge_bytes : 0, /* as glibc: not in .hblkhd */
       .fordblks = stats.cached + stats.free_in_slabs,
       .keepcost = stats.dirty_free,
   };

@@ -54,3 +54,19 @@ void *new_handler_retry_nothrow(size_t bytes, size_t alignment) {
     return nullptr;
   }
 }
+
+void *new_handler_catch(void *(*form)(size_t), size_t bytes) {
+  try {
+    return form(bytes);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void *new_handler_catch_aligned(void *(*form)(size_t, size_t), size_t bytes, size_t alignment) {
+  try {
+    return form(bytes, alignment);
+  } catch (...) {
+    return nullptr;
+  }
+}

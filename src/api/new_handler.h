@@ -15,6 +15,9 @@ HAK_C_BEGIN
 void *new_handler_retry(size_t bytes, size_t alignment);
 /* A block or NULL: what the handler throws ends here. */
 void *new_handler_retry_nothrow(size_t bytes, size_t alignment);
+/* What the program's own throwing form gives; NULL if it throws. */
+void *new_handler_catch(void *(*form)(size_t), size_t bytes);
+void *new_handler_catch_aligned(void *(*form)(size_t, size_t), size_t bytes, size_t alignment);
 
 HAK_C_END
 #endif

@@ -41,6 +41,7 @@ static struct {
 } arena;
 
 HAK_INLINE unit_record_t *record(unit_t unit) { return &the_map.records[unit]; }
+HAK_INLINE zone_id_t zone_of(unit_t unit) { return unit < the_map.zone_first[ZONE_HUGE] ? ZONE_SMALL : ZONE_HUGE; }
 HAK_INLINE superslab_t *superslab(uint32_t number) { return &the_map.superslabs[number]; }
 
 bool arena_ready(void) {
@@ -276,14 +277,19 @@ static bool grow(zone_id_t zone, size_t units, size_t align_units) {
 }
 
 /* ---- The layer's functions -----------------------------------------------------*/
+static bool take(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
+  return take_fitting(zone, units, align_units, first, is_zero) ||
+         (grow(zone, units, align_units) && take_fitting(zone, units, align_units, first, is_zero));
+}
+
 unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zero) {
   HAK_ASSERT(units > 0 && is_power_of_two(align_units));
   if (units > UINT32_MAX / 2 || align_units > UINT32_MAX / 2 || !arena_ready()) return 0;
   unit_t first = 0;
   bool zero = false;
   gate_enter(&arena_gate);
-  bool found = take_fitting(zone, units, align_units, &first, &zero) ||
-               (grow(zone, units, align_units) && take_fitting(zone, units, align_units, &first, &zero));
+  bool found = take(zone, units, align_units, &first, &zero) ||
+               take((zone_id_t)!zone, units, align_units, &first, &zero);
   HAK_ASSERT(!found || atomic32_load_relaxed(map_word(first)) == 0);
   gate_leave(&arena_gate);
   if (is_zero != NULL) *is_zero = zero;
@@ -324,7 +330,7 @@ void arena_clear(void *at, size_t bytes) {
   }
 }
 
-static void give(zone_id_t zone, unit_t first, size_t units, bool dirty) {
+static void give(unit_t first, size_t units, bool dirty) {
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms(); /* inside, so that the list stays in order of time */
   FOR_EACH_SUPERSLAB(c, first, units) {
@@ -338,7 +344,7 @@ static void give(zone_id_t zone, unit_t first, size_t units, bool dirty) {
     dirty_append(c.number);
   }
   arena.used_units -= units;
-  add_free(zone, first, units);
+  add_free(zone_of(first), first, units);
   if (dirty) {
     arena.dirty_units += units;
     size_t keep = (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units + arena.reused_units;
@@ -348,10 +354,11 @@ static void give(zone_id_t zone, unit_t first, size_t units, bool dirty) {
   gate_leave(&arena_gate);
 }
 
-void arena_give(zone_id_t zone, unit_t first, size_t units) { give(zone, first, units, true); }
-void arena_give_clean(zone_id_t zone, unit_t first, size_t units) { give(zone, first, units, false); }
+void arena_give(unit_t first, size_t units) { give(first, units, true); }
+void arena_give_clean(unit_t first, size_t units) { give(first, units, false); }
 
-bool arena_extend(zone_id_t zone, unit_t first, size_t old_units, size_t new_units) {
+bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
+  zone_id_t zone = zone_of(first);
   bool extended = false;
   unit_t behind = (unit_t)(first + old_units);
   size_t more = new_units - old_units;

@@ -12,7 +12,8 @@
  * does that; what is dirty beyond a share of the heap goes at once.
  *
  * Zones keep slabs and large blocks apart from huge blocks, which are too big
- * to leave a gap that anything else fits well.
+ * to leave a gap that anything else fits well. Where the system gives no more,
+ * each serves the other's requests.
  *
  * Everything here takes the arena's gate, the innermost but for metadata's, and
  * is thread-safe.
@@ -32,9 +33,8 @@ extern hak_gate_t arena_gate;
 /* Finds the window at the first call; false while the system refuses it. */
 bool arena_ready(void);
 
-/* A run of `units` whose first unit number is a multiple of `align_units`, a
- * power of two of units (the address then is, too: the window is aligned to a
- * SuperSlab at least, see the .c file for more). `is_zero`, if not NULL: whether
+/* A run of `units`, of that zone unless memory is short, whose first address is a multiple of
+ * `align_units`, a power of two, units. `is_zero`, if not NULL: whether
  * every byte reads as zero. 0 when there is no memory. Page-map words are the
  * caller's to write; they are 0. */
 unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zero);
@@ -45,11 +45,11 @@ void arena_clear_stale(unit_t first, size_t units);
  * not. */
 void arena_clear(void *at, size_t bytes);
 /* Gives a run back whole. The words of its units are 0 again. */
-void arena_give(zone_id_t zone, unit_t first, size_t units);
+void arena_give(unit_t first, size_t units);
 /* The same for a run whose pages are gone already (read as zero). */
-void arena_give_clean(zone_id_t zone, unit_t first, size_t units);
+void arena_give_clean(unit_t first, size_t units);
 /* Makes a run longer in place if the units behind it are free. */
-bool arena_extend(zone_id_t zone, unit_t first, size_t old_units, size_t new_units);
+bool arena_extend(unit_t first, size_t old_units, size_t new_units);
 
 /* Gives the pages of dirty free units back to the system: those older than a
  * second (tick, cheap when there is nothing to do); all but `keep_bytes`

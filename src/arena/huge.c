@@ -23,6 +23,7 @@ static unit_t take(size_t units, size_t alignment, bool *is_zero) {
   if (first == 0 && alignment < OS_HUGE_PAGE_BYTES) first = arena_take(ZONE_HUGE, units, max_size(alignment >> UNIT_SHIFT, 1), is_zero);
   if (first == 0) return 0;
   record(first)->huge.moved = false;
+  record(first)->huge.asked_units = (uint32_t)units;
   write_words(first, 1, units, word_make(0, KIND_INNER));
   write_words(first, 0, 1, word_make(0, KIND_HUGE));
   return first;
@@ -32,9 +33,9 @@ static void give(unit_t first) {
   size_t units = record(first)->run_units;
   write_words(first, 1, units, 0);
   if (record(first)->huge.moved && os_renew(map_address(first), units << UNIT_SHIFT))
-    arena_give_clean(ZONE_HUGE, first, units);
+    arena_give_clean(first, units);
   else
-    arena_give(ZONE_HUGE, first, units);
+    arena_give(first, units);
 }
 
 void *huge_alloc(size_t bytes, size_t alignment, bool zeroed) {
@@ -73,6 +74,7 @@ static void move_contents(unit_t to, void *from, size_t bytes) {
 void *huge_from_run(void *from, size_t length, size_t bytes) {
   unit_t to = take_for_growth(units_for(bytes));
   if (to == 0) return NULL;
+  record(to)->huge.asked_units = (uint32_t)units_for(bytes);
   move_contents(to, from, min_size(length, bytes));
   return map_address(to);
 }
@@ -80,9 +82,11 @@ void *huge_from_run(void *from, size_t length, size_t bytes) {
 void *huge_realloc(void *address, size_t bytes) {
   unit_t first = (unit_t)map_unit_of(address);
   size_t old_units = record(first)->run_units, new_units = units_for(bytes);
+  if (new_units > UINT32_MAX / 2) return NULL;
   if (new_units > old_units) {
-    if (arena_extend(ZONE_HUGE, first, old_units, new_units)) {
+    if (arena_extend(first, old_units, new_units)) {
       write_words(first, old_units, new_units, word_make(0, KIND_INNER));
+      record(first)->huge.asked_units = (uint32_t)new_units;
       return address;
     }
     void *moved = huge_from_run(address, old_units << UNIT_SHIFT, bytes);
@@ -99,7 +103,12 @@ void *huge_realloc(void *address, size_t bytes) {
     record(tail)->huge.moved = record(first)->huge.moved;
     give(tail);
   }
+  record(first)->huge.asked_units = (uint32_t)new_units;
   return address;
+}
+
+bool huge_may_have_size(const void *address, size_t bytes) {
+  return units_for(max_size(bytes, 1)) == record((unit_t)map_unit_of(address))->huge.asked_units;
 }
 
 size_t huge_usable_size(const void *address) {

@@ -28,6 +28,8 @@ void *huge_realloc(void *address, size_t bytes);
  * contents are unspecified afterwards. NULL: `from` is as it was. */
 void *huge_from_run(void *from, size_t length, size_t bytes);
 size_t huge_usable_size(const void *address);
+/* Whether the block can be one that was asked for with `bytes`: exact to a unit. */
+bool huge_may_have_size(const void *address, size_t bytes);
 
 HAK_C_END
 #endif

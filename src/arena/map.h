@@ -75,6 +75,7 @@ typedef struct {
       bool listed;
     } slab;
     struct {
+      uint32_t asked_units; /* what was asked for takes so many; at most the run */
       bool moved; /* its pages came by os_move_pages: renew, do not purge     */
     } huge;
   };

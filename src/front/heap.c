@@ -43,34 +43,33 @@ static atomic32 thread_key_exists; /* release after the key: pairs with the acqu
 
 /* ---- Ends of threads -------------------------------------------------------------
  * Destructors of other keys, and of glibc itself, free and allocate after ours.
- * So ours asks to be called again, up to the last round that POSIX promises;
- * what comes later still finds THREAD_ENDED and borrows a heap for each call.    */
-enum { LAST_ROUND = PTHREAD_DESTRUCTOR_ITERATIONS - 1 };
+ * So ours asks to be called once more, and what comes later still finds
+ * THREAD_ENDED and borrows a heap for each call. A thread that gets its first heap
+ * in the last round of all is found by pool_attach.                              */
+enum { THREAD_ENDS = 3 };
 
-static void *state_value(uintptr_t state, uintptr_t round) { return (void *)(state + (round << 2)); }
+static void set_thread_state(uintptr_t state) { pthread_setspecific(thread_key, (void *)state); }
 
 static unsigned thread_state(void) {
   if (!atomic32_load_acquire(&thread_key_exists)) return THREAD_NEW;
-  return (uintptr_t)pthread_getspecific(thread_key) & 3;
+  return (unsigned)(uintptr_t)pthread_getspecific(thread_key);
 }
 
 static void detach(heap_t *heap) {
   heap->owner.busy++;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
   magazines_drop(heap);
-  heap->owner.busy--;
-  pool_detach(&heap->owner);
+  pool_detach(&heap->owner); /* which ends being busy */
 }
 
 static void thread_ends(void *value) {
-  uintptr_t round = (uintptr_t)value >> 2;
-  if (((uintptr_t)value & 3) == THREAD_HAS_HEAP && round < LAST_ROUND) {
-    pthread_setspecific(thread_key, state_value(THREAD_HAS_HEAP, round + 1));
+  if ((uintptr_t)value == THREAD_HAS_HEAP) {
+    set_thread_state(THREAD_ENDS);
     return;
   }
   heap_t *heap = the_heap;
   the_heap = &the_null_heap;
-  pthread_setspecific(thread_key, state_value(THREAD_ENDED, 0));
+  set_thread_state(THREAD_ENDED);
   if (heap != &the_null_heap) detach(heap);
 }
 
@@ -104,7 +103,7 @@ heap_t *heap_enter(void) {
     if (heap == NULL) return NULL;
     if (!ended) {
       the_heap = heap; /* first: pthread_setspecific may allocate */
-      if (atomic32_load_acquire(&thread_key_exists)) pthread_setspecific(thread_key, state_value(THREAD_HAS_HEAP, 0));
+      if (atomic32_load_acquire(&thread_key_exists)) set_thread_state(THREAD_HAS_HEAP);
     }
   }
   heap->owner.busy++;
@@ -177,9 +176,16 @@ void heap_flush_thread(void) {
   heap_leave(heap);
 }
 
-void heap_after_fork(void) {
-  pool_after_fork(&the_heap->owner);
+size_t heap_purge_pages(void) {
+  size_t purged = pool_purge_pages();
+  if (the_heap == &the_null_heap) return purged;
+  heap_t *heap = heap_enter();
+  purged += slab_purge_pages(&heap->owner);
+  heap_leave(heap);
+  return purged;
 }
+
+void heap_after_fork(void) { pool_after_fork(the_heap == &the_null_heap ? NULL : &the_heap->owner); }
 
 /* ---- Looking -----------------------------------------------------------------------*/
 #define FOR_EACH_HEAP(heap)                                                      \

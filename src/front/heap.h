@@ -66,6 +66,9 @@ HAK_INLINE bool magazine_push(heap_t *heap, size_t size_class, void *block) {
   void **top = heap->top[size_class];
   if (HAK_UNLIKELY(top == heap->limit[size_class])) return false;
   top[1] = block;
+  /* A forked child sees our stores up to some point, in this order: a slot that
+   * counts has been written. The compiler must keep it; the machine does. */
+  __atomic_signal_fence(__ATOMIC_RELEASE);
   heap->top[size_class] += 1;
   return true;
 }
@@ -90,6 +93,9 @@ void heap_free(void *block, uint32_t word);
 void heap_flush(heap_t *heap);
 /* heap_flush for the calling thread, if it has a heap. */
 void heap_flush_thread(void);
+/* Returns pages of the calling thread's slabs and those of ended threads to the
+ * system: those without a live block. */
+size_t heap_purge_pages(void);
 
 /* Bytes of the blocks that wait in all heaps' magazines. Other threads' are read
  * while they run. */

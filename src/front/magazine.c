@@ -56,32 +56,43 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
   return true;
 }
 
+/* Where a magazine begins, and below which it never shrinks; a single block that
+ * stays is worth much memory, so those magazines may go. */
 static size_t first_capacity(unsigned size_class) {
   size_t blocks = FIRST_BYTES / size_classes[size_class].block_bytes, capacity = FIRST_CAPACITY;
   while (capacity > 1 && capacity > blocks) capacity /= 2;
   return capacity;
 }
 
-/* Doubles the capacity if the budget allows, making room by shrinking large
- * magazines that were not used lately. */
-static bool double_capacity(heap_t *heap, unsigned size_class) {
-  size_t capacity = heap->magazines[size_class].capacity, wider = capacity * 2 + 1;
-  size_t more_bytes = (wider - capacity) * size_classes[size_class].block_bytes;
-  if (wider > MAX_CAPACITY || more_bytes > budget()) return false;
+static size_t least_capacity(unsigned size_class) {
+  return size_class_is_single(size_class) ? 0 : first_capacity(size_class);
+}
+
+/* Widens the magazine if the budget allows, making room by shrinking others that
+ * were not used lately, the largest blocks first. */
+static bool widen(heap_t *heap, unsigned size_class, size_t capacity) {
+  size_t more_bytes = (capacity - heap->magazines[size_class].capacity) * size_classes[size_class].block_bytes;
+  if (capacity > MAX_CAPACITY || more_bytes > budget()) return false;
   for (unsigned c = SIZE_CLASS_COUNT; c-- > 0 && heap->capacity_bytes + more_bytes > budget();) {
     magazine_t *m = &heap->magazines[c];
-    if (c == size_class || m->capacity <= first_capacity(c)) continue;
+    if (c == size_class || m->capacity <= least_capacity(c)) continue;
     if (!m->used) magazine_shrink(heap, c);
     m->used = false; /* a second chance, then its turn comes */
   }
-  return heap->capacity_bytes + more_bytes <= budget() && set_capacity(heap, size_class, wider);
+  /* Small blocks' first magazines are too little to be refused. */
+  bool fits = heap->capacity_bytes + more_bytes <= budget() || capacity <= least_capacity(size_class);
+  return fits && set_capacity(heap, size_class, capacity);
+}
+
+static bool widen_twice(heap_t *heap, unsigned size_class) {
+  return widen(heap, size_class, heap->magazines[size_class].capacity * 2u + 1);
 }
 
 void magazine_shrink(heap_t *heap, unsigned size_class) {
   magazine_t *m = &heap->magazines[size_class];
   size_t capacity = m->capacity / 2, count = count_of(heap, size_class);
   magazine_flush(heap, size_class, (count + 1) / 2);
-  if (capacity >= first_capacity(size_class) && count_of(heap, size_class) <= capacity)
+  if (capacity >= least_capacity(size_class) && count_of(heap, size_class) <= capacity)
     set_capacity(heap, size_class, capacity);
 }
 
@@ -94,9 +105,9 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   magazine_t *m = &heap->magazines[size_class];
   size_t block_bytes = size_classes[size_class].block_bytes;
   if (m->capacity == 0)
-    set_capacity(heap, size_class, first_capacity(size_class));
+    widen(heap, size_class, first_capacity(size_class));
   else if (m->missed && m->capacity < BATCH_CAPACITY && (size_t)m->capacity * block_bytes < BATCH_BYTES)
-    double_capacity(heap, size_class);
+    widen_twice(heap, size_class);
   m->missed = m->used = true;
   /* Half, so that frees that follow find room, too. */
   size_t wanted = max_size((m->capacity + 1u) / 2, 1);
@@ -114,8 +125,8 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
   if (m->capacity == 0) {
-    set_capacity(heap, size_class, first_capacity(size_class));
-  } else if (!m->missed || !double_capacity(heap, size_class)) {
+    widen(heap, size_class, first_capacity(size_class));
+  } else if (!m->missed || !widen_twice(heap, size_class)) {
     magazine_flush(heap, size_class, (m->capacity + 1u) / 2);
   }
   m->missed = false;

@@ -5,6 +5,7 @@
 #include "../front/magazine.h"
 #include "../os/os.h"
 #include "../slab/pool.h"
+#include "../slab/remote.h"
 
 enum { DECAY_MS = 1000 };
 
@@ -17,6 +18,7 @@ void decay_now(heap_t *heap) {
     if (m->capacity > 0 && !m->used) magazine_shrink(heap, c);
     m->used = false;
   }
+  remote_flush(&heap->owner);
   pool_cool();
   arena_tick(now_ms);
 }

@@ -12,6 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#define STRING_(x) #x
+#define STRING(x) STRING_(x)
+
+const char *stats_version(void) {
+  return STRING(HAK_VERSION_MAJOR) "." STRING(HAK_VERSION_MINOR) "." STRING(HAK_VERSION_PATCH);
+}
+
 /* ---- Collecting ----------------------------------------------------------------*/
 
 /* Other threads allocate while we walk: a run's record can change between the
@@ -123,18 +130,21 @@ void stats_write_json(hak_write_fn *write, void *context) {
   hak_stats_t stats;
   stats_collect(&stats);
   char line[96];
-  int n = snprintf(line, sizeof line, "{\"version\": \"%s\"", hak_version());
-  for (size_t i = 0; write(context, line, (size_t)n) && i < FIELDS; i++)
+  int n = snprintf(line, sizeof line, "{\"version\": \"%s\"", stats_version());
+  bool goes_on = write(context, line, (size_t)n);
+  for (size_t i = 0; goes_on && i < FIELDS; i++) {
     n = snprintf(line, sizeof line, ",\n \"%s\": %llu", fields[i].name,
                  (unsigned long long)value_of(&stats, &fields[i]));
-  write(context, "}\n", 2);
+    goes_on = write(context, line, (size_t)n);
+  }
+  if (goes_on) write(context, "}\n", 2);
 }
 
 void stats_print(void) {
   hak_stats_t stats;
   stats_collect(&stats);
   char text[4096];
-  size_t length = (size_t)snprintf(text, sizeof text, "hakmem %s, process %u\n", hak_version(), os_process_id());
+  size_t length = (size_t)snprintf(text, sizeof text, "hakmem %s, process %u\n", stats_version(), os_process_id());
   for (size_t i = 0; i < FIELDS; i++) {
     uint64_t value = value_of(&stats, &fields[i]);
     length += (size_t)snprintf(text + length, sizeof text - length, "  %-18s %14llu %s %s\n", fields[i].name,

@@ -13,6 +13,8 @@
 
 HAK_C_BEGIN
 
+/* "MAJOR.MINOR.PATCH" */
+const char *stats_version(void);
 void stats_collect(hak_stats_t *stats);
 void stats_write_json(hak_write_fn *write, void *context);
 /* The readable report, on standard error. */

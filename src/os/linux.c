@@ -142,6 +142,10 @@ uint64_t os_now_ms(void) {
 }
 
 uint32_t os_process_id(void) { return (uint32_t)getpid(); }
+uint32_t os_thread_id(void) { return (uint32_t)syscall(SYS_gettid); }
+bool os_thread_exists(uint32_t thread_id) {
+  return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
+}
 
 uint64_t os_random(void) {
   uint64_t word = 0;

@@ -52,6 +52,8 @@ void gate_leave(hak_gate_t *gate) {
   if (!held_by_this_fork()) lock_release(&gate->lock);
 }
 
+void gates_pass_for_ever(void) { atomic64_store_relaxed(&forking_thread, this_thread()); }
+
 void gates_close(hak_gate_t *const gates[], size_t count) {
   for (size_t i = 0; i < count; i++) lock_acquire(&gates[i]->lock);
   atomic64_store_relaxed(&forking_thread, this_thread());

@@ -42,6 +42,9 @@ typedef struct {
 
 void gate_enter(hak_gate_t *gate);
 void gate_leave(hak_gate_t *gate);
+/* From now on the calling thread passes every gate, held or not: it is about to
+ * abort, and a handler of SIGABRT may still want memory. */
+void gates_pass_for_ever(void);
 /* All gates, in locking order; open in parent and child alike. */
 void gates_close(hak_gate_t *const gates[], size_t count);
 void gates_open(hak_gate_t *const gates[], size_t count);

@@ -22,7 +22,7 @@ typedef struct {
 extern os_call_counts_t os_calls;
 
 size_t os_page_bytes(void);
-/* Bytes of a transparent huge page, 2 MiB where the system does not say. */
+/* Bytes of a transparent huge page where pages have 4 KiB. */
 #define OS_HUGE_PAGE_BYTES HAK_MIB(2)
 
 /* Upper bound that the process has for its address space (RLIMIT_AS), or
@@ -64,6 +64,9 @@ bool os_is_readable(const void *address);
 /* Milliseconds of a monotonic clock with a resolution of some ms; cheap. */
 uint64_t os_now_ms(void);
 uint32_t os_process_id(void);
+uint32_t os_thread_id(void);
+/* Whether this process has, or may have, a thread of that number. */
+bool os_thread_exists(uint32_t thread_id);
 /* A random word, not for secrets. */
 uint64_t os_random(void);
 

@@ -49,7 +49,8 @@ typedef struct owner {
   /* Non-zero while the owning thread changes anything here, in its slabs or in
    * its magazines out of the fast path: read by a forked child only. */
   uint32_t busy;
-  owner_state_t state;        /* guarded by the pool's gate                   */
+  owner_state_t state;        /* guarded by the pool's gate, like these two:  */
+  uint32_t process_id, thread_id; /* of the thread it is attached to          */
   uint32_t pool_next;         /* owner id; guarded by the pool's gate         */
   bool is_warm;               /* pooled with its empty slabs; likewise        */
   unit_t pending_taken;       /* slabs taken from `pending`, not yet collected */

@@ -3,6 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
+#include "../os/os.h"
 #include "remote.h"
 #include "slab.h"
 
@@ -12,6 +13,7 @@ hak_gate_t pool_gate;
  * counts are read without it. */
 static struct {
   uint32_t top;
+  uint32_t next_forgotten; /* owner that was looked at last                      */
   uint32_t next_visit; /* owner where the next adoption starts to look; 0: the top */
   atomic32 owner_count, pooled_count;
 } pool;
@@ -30,10 +32,32 @@ static void push(owner_t *owner) {
   atomic32_store_relaxed(&pool.pooled_count, atomic32_load_relaxed(&pool.pooled_count) + 1);
 }
 
+/* Before a new owner is made: looks at some attached ones for a thread that has
+ * ended without a word (the first heap of a thread in its last destructors; a
+ * thread that was ended by a bare system call), and pools them, magazines and
+ * all. One that ended inside the allocator stays as it is. */
+static void pool_the_forgotten(void) {
+  uint32_t made = atomic32_load_relaxed(&pool.owner_count);
+  for (int i = 0; i < VISITS && made > 0; i++) {
+    pool.next_forgotten = pool.next_forgotten % made + 1;
+    owner_t *owner = owner_by_id(pool.next_forgotten);
+    if (owner->state == OWNER_ATTACHED && owner->process_id == os_process_id() && !os_thread_exists(owner->thread_id) &&
+        owner->busy == 0)
+      push(owner);
+  }
+}
+
+static void attach_to_this_thread(owner_t *owner) {
+  owner->state = OWNER_ATTACHED;
+  owner->process_id = os_process_id();
+  owner->thread_id = os_thread_id();
+}
+
 owner_t *pool_attach(void) {
   if (!arena_ready()) return NULL;
   owner_t *owner = NULL;
   gate_enter(&pool_gate);
+  if (pool.top == 0) pool_the_forgotten();
   if (pool.top != 0) {
     owner = owner_by_id(pool.top);
     pool.top = owner->pool_next;
@@ -47,7 +71,7 @@ owner_t *pool_attach(void) {
       atomic32_store_relaxed(&pool.owner_count, made + 1);
     }
   }
-  if (owner != NULL) owner->state = OWNER_ATTACHED;
+  if (owner != NULL) attach_to_this_thread(owner);
   gate_leave(&pool_gate);
   return owner;
 }
@@ -58,6 +82,7 @@ void pool_detach(owner_t *owner) {
   remote_collect(owner, SIZE_MAX);
   owner->is_warm = atomic32_load_relaxed(&pool.pooled_count) < WARM_MAX;
   if (!owner->is_warm) slab_release_empty(owner);
+  owner->busy = 0;
   push(owner);
   gate_leave(&pool_gate);
 }
@@ -73,7 +98,8 @@ void pool_cool(void) {
   gate_leave(&pool_gate);
 }
 
-void pool_after_fork(const owner_t *self) {
+void pool_after_fork(owner_t *self) {
+  if (self != NULL) attach_to_this_thread(self);
   for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
     owner_t *owner = owner_by_id(id);
     if (owner == self || owner->state != OWNER_ATTACHED) continue;
@@ -130,6 +156,14 @@ void pool_sweep(void) {
     slab_release_empty(owner_by_id(id));
   }
   gate_leave(&pool_gate);
+}
+
+size_t pool_purge_pages(void) {
+  size_t purged = 0;
+  gate_enter(&pool_gate);
+  for (uint32_t id = pool.top; id != 0; id = owner_by_id(id)->pool_next) purged += slab_purge_pages(owner_by_id(id));
+  gate_leave(&pool_gate);
+  return purged;
 }
 
 uint32_t pool_owner_count(void) { return atomic32_load_relaxed(&pool.owner_count); }

@@ -21,11 +21,13 @@ extern hak_gate_t pool_gate;
 /* An owner for the calling thread: a pooled one or, zero but for its id, a new
  * one. NULL when there is no memory. */
 owner_t *pool_attach(void);
-/* The thread has no more use for the owner; its magazines are flushed. */
+/* The thread has no more use for the owner; its magazines are flushed. It is busy
+ * until it is pooled. */
 void pool_detach(owner_t *owner);
 /* In a forked child: pools the owners of threads that the child does not have,
- * except those that were in use just then. Gates are closed. */
-void pool_after_fork(const owner_t *self);
+ * except those that were in use just then. Gates are closed. `self`: the calling
+ * thread's, NULL if it has none. */
+void pool_after_fork(owner_t *self);
 
 /* Takes over a slab of the class with a free block from a pooled owner, looking
  * at a bounded number of them; their empty slabs go to the arena. It is then
@@ -33,6 +35,8 @@ void pool_after_fork(const owner_t *self);
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* Collects remote frees of all pooled owners and releases their empty slabs. */
 void pool_sweep(void);
+/* slab_purge_pages for all pooled owners. */
+size_t pool_purge_pages(void);
 /* Releases the empty slabs of owners that were pooled warm; see pool.c. */
 void pool_cool(void);
 

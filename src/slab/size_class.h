@@ -26,7 +26,7 @@ typedef struct {
   uint32_t block_bytes;
   uint16_t slab_units;
   uint16_t capacity;   /* blocks in a slab                      */
-  uint64_t reciprocal; /* 2^40 / block_bytes, rounded up        */
+  uint64_t reciprocal; /* floor(2^40 / block_bytes) + 1         */
 } size_class_t;
 
 extern const size_class_t size_classes[SIZE_CLASS_COUNT];

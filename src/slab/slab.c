@@ -2,6 +2,7 @@
 #include "slab.h"
 
 #include "../arena/arena.h"
+#include "../os/os.h"
 #include "../support/error.h"
 #include "pool.h"
 #include "remote.h"
@@ -71,7 +72,7 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
 static void unmake_slab(unit_t slab, unsigned size_class) {
   size_t units = size_classes[size_class].slab_units;
   write_words(slab, units, 0, 0);
-  arena_give(ZONE_SMALL, slab, units);
+  arena_give(slab, units);
 }
 
 static void release(owner_t *owner, unit_t slab) {
@@ -89,6 +90,34 @@ void slab_release_empty(owner_t *owner) {
     }
   }
   tell_arena(owner);
+}
+
+/* The first block from `number` on that is free, or that is not; capacity if none. */
+static unsigned next_block(const uint64_t *bits, unsigned capacity, unsigned number, bool is_free) {
+  while (number < capacity && (bits[number / 64] >> number % 64 & 1) != is_free) number++;
+  return number;
+}
+
+static size_t purge_pages(unit_t slab) {
+  const unit_record_t *r = record(slab);
+  const uint64_t *bits = the_map.free_bits[slab];
+  unsigned size_class = r->slab.size_class, capacity = r->slab.capacity;
+  size_t purged = 0, page = os_page_bytes();
+  for (unsigned from = next_block(bits, capacity, 0, true), to; from < capacity;
+       from = next_block(bits, capacity, to, true)) {
+    to = next_block(bits, capacity, from, false);
+    uintptr_t start = align_up((uintptr_t)slab_block_address(slab, size_class, from), page);
+    uintptr_t end = align_down((uintptr_t)slab_block_address(slab, size_class, to), page);
+    if (start < end && os_purge((void *)start, end - start)) purged += end - start;
+  }
+  return purged;
+}
+
+size_t slab_purge_pages(owner_t *owner) {
+  size_t purged = 0;
+  for (unsigned c = 0; c < MID_CLASS_END; c++)
+    for (unit_t slab = owner->slabs[c]; slab != 0; slab = record(slab)->slab.next) purged += purge_pages(slab);
+  return purged;
 }
 
 /* ---- Refill ----------------------------------------------------------------------*/
@@ -257,7 +286,7 @@ bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word) {
 bool slab_extend_single(unit_t slab, unsigned new_class) {
   uint32_t word = atomic32_load_relaxed(map_word(slab));
   size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;
-  if (!arena_extend(ZONE_SMALL, slab, old_units, new_units)) return false;
+  if (!arena_extend(slab, old_units, new_units)) return false;
   record(slab)->slab.size_class = (uint8_t)new_class;
   for (size_t i = old_units; i < new_units; i++) atomic32_store_relaxed(map_word(slab + i), word_make(0, KIND_INNER));
   atomic32_store_relaxed(map_word(slab), word_make(word_owner(word), new_class));

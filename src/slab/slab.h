@@ -39,6 +39,10 @@ bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word);
  * holds the block. */
 bool slab_extend_single(unit_t slab, unsigned new_class);
 
+/* Gives the pages that lie wholly in free blocks of slabs in use back to the
+ * system. Returns the bytes. */
+size_t slab_purge_pages(owner_t *owner);
+
 /* Gives every slab without a block in use back to the arena. */
 void slab_release_empty(owner_t *owner);
 

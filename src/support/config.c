@@ -27,9 +27,12 @@ static bool parse_reserve(const char *text, void *out) {
   *(size_t *)out = HAK_GIB((size_t)1 << log2_floor(number));
   return true;
 }
+/* A copy: some programs write their title over the environment. */
 static bool parse_path(const char *text, void *out) {
-  if (text[0] == '\0') return false;
-  *(const char **)out = text;
+  static char path[4096];
+  if (text[0] == '\0' || strlen(text) >= sizeof path) return false;
+  strcpy(path, text);
+  *(const char **)out = path;
   return true;
 }
 
@@ -42,7 +45,7 @@ static const struct variable {
     {"HAKMEM_ABORT_ON_ERROR", parse_switch, &settings.abort_on_error, "0 or 1"},
     {"HAKMEM_RESERVE", parse_reserve, &settings.reserve_bytes, "1G to 16T"},
     {"HAKMEM_STATS", parse_switch, &settings.stats_at_exit, "0 or 1"},
-    {"HAKMEM_STATS_FILE", parse_path, &settings.stats_file, "a path"},
+    {"HAKMEM_STATS_FILE", parse_path, &settings.stats_file, "a path of at most 4095 bytes"},
 };
 
 static void read_one(const char *name, size_t name_length, const char *text) {

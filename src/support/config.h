@@ -14,7 +14,7 @@ typedef struct {
   bool abort_on_error;    /* HAKMEM_ABORT_ON_ERROR, default 1                    */
   bool stats_at_exit;     /* HAKMEM_STATS, default 0                             */
   size_t reserve_bytes;   /* HAKMEM_RESERVE, default 16 TiB: see docs            */
-  const char *stats_file; /* HAKMEM_STATS_FILE, default none; in the environment */
+  const char *stats_file; /* HAKMEM_STATS_FILE, default none                      */
 } config_t;
 
 /* The defaults until config_read has run; the same object for ever. */

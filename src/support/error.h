@@ -21,7 +21,7 @@ typedef enum {
  * HAKMEM_ABORT_ON_ERROR=0 counts it silently and returns: the caller then
  * ignores the free. `block_bytes` is the size of the class or block at the
  * address, 0 if there is none; `claimed_bytes` matters to ERROR_SIZE_MISMATCH.
- * Thread-safe, allocates nothing, to be called with no gate held. */
+ * Thread-safe, allocates nothing; gates may be held. */
 HAK_COLD void error_report(error_kind_t kind, const void *address, size_t block_bytes, size_t claimed_bytes);
 
 /* Mistakes reported or ignored so far. */

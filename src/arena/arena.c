@@ -311,14 +311,29 @@ void arena_clear_stale(unit_t first, size_t units) {
   }
 }
 
+enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
+
+size_t arena_drop(void *at, size_t bytes) {
+  unsigned char resident[PAGES_AT_ONCE];
+  size_t page = os_page_bytes(), dropped = 0;
+  for (char *next = at, *end = next + bytes; next < end;) {
+    size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE), count = 0;
+    if (!os_resident_pages(next, pages * page, resident)) return dropped;
+    for (size_t i = 0; i < pages; i++) count += resident[i] & 1;
+    if (count > 0 && os_purge(next, pages * page)) dropped += count * page;
+    next += pages * page;
+  }
+  return dropped;
+}
+
 void arena_clear(void *at, size_t bytes) {
   /* Pages that are not resident hold zeroes, unless they are swapped out: to
    * drop a row of them is safe in both cases, and cheap in the first. */
-  enum { PAGES = 1024, WORTH_A_CALL = 8 };
-  unsigned char resident[PAGES];
+  enum { WORTH_A_CALL = 8 };
+  unsigned char resident[PAGES_AT_ONCE];
   size_t page = os_page_bytes();
   for (char *next = at, *end = next + bytes; next < end;) {
-    size_t pages = min_size((size_t)(end - next) / page, PAGES);
+    size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
     if (!os_resident_pages(next, pages * page, resident)) memset(resident, 1, pages);
     for (size_t i = 0, j; i < pages; i = j) {
       for (j = i + 1; j < pages && (resident[j] & 1) == (resident[i] & 1);) j++;

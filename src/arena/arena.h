@@ -44,6 +44,9 @@ void arena_clear_stale(unit_t first, size_t units);
 /* Writes zeroes over memory, whole pages, without making pages resident that are
  * not. */
 void arena_clear(void *at, size_t bytes);
+/* Drops pages of memory in use that hold nothing of worth; they read as zero
+ * afterwards. Returns the bytes that were resident and are not any more. */
+size_t arena_drop(void *at, size_t bytes);
 /* Gives a run back whole. The words of its units are 0 again. */
 void arena_give(unit_t first, size_t units);
 /* The same for a run whose pages are gone already (read as zero). */

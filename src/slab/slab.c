@@ -108,7 +108,7 @@ static size_t purge_pages(unit_t slab) {
     to = next_block(bits, capacity, from, false);
     uintptr_t start = align_up((uintptr_t)slab_block_address(slab, size_class, from), page);
     uintptr_t end = align_down((uintptr_t)slab_block_address(slab, size_class, to), page);
-    if (start < end && os_purge((void *)start, end - start)) purged += end - start;
+    if (start < end) purged += arena_drop((void *)start, end - start);
   }
   return purged;
 }

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Compares the fast paths' instructions with fast_path.golden.
+
+A fast path is what a call executes when everything goes well: from the function's
+entry straight on to its first `ret`, no branch taken. The golden file holds the
+mnemonics, so that a review sees which instruction came or went, and the budget.
+
+Usage: fast_path.py LIBRARY GOLDEN [--update]
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+# Function, and the most instructions and conditional branches it may have.
+BUDGETS = {
+    "malloc": (14, 2),
+    "free": (18, 4),
+    "_Znwm": (14, 2),
+    "_ZdlPv": (18, 4),
+    "_Znam": (16, 3),
+    "_ZdlPvm": (24, 6),
+    "hak_malloc": (14, 2),
+    "hak_free": (18, 4),
+}
+
+
+def fast_path(library, function):
+    text = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", "--disassemble=" + function, library],
+        check=True, capture_output=True, text=True).stdout
+    mnemonics = []
+    for line in text[text.index(f"<{function}>:"):].splitlines()[1:]:
+        match = re.match(r"\s+[0-9a-f]+:\s+(?:bnd |notrack )?(\S+)", line)
+        if not match:
+            break
+        mnemonics.append(match.group(1))
+        if match.group(1) in ("ret", "jmp", "call"):
+            break
+    return mnemonics
+
+
+def main():
+    library, golden = sys.argv[1], pathlib.Path(sys.argv[2])
+    lines, over = [], []
+    for function, (instructions, branches) in BUDGETS.items():
+        path = fast_path(library, function)
+        jumps = [m for m in path if m.startswith("j")]
+        lines.append(f"{function}: {len(path)} of {instructions}: {' '.join(path)}")
+        if path[-1] != "ret":
+            over.append(f"{function}: a {path[-1]} on the fast path")
+        if len(path) > instructions or len(jumps) > branches:
+            over.append(f"{function}: {len(path)} instructions, {len(jumps)} branches; "
+                        f"the budget is {instructions} and {branches}")
+    text = "\n".join(lines) + "\n"
+    if "--update" in sys.argv:
+        golden.write_text(text)
+    expected = golden.read_text().splitlines()
+    for was, now in zip(expected, lines):
+        if was != now:
+            print(f"was {was}\nis  {now}\n")
+    if over or expected != lines:
+        sys.exit("\n".join(over + [f"the fast paths differ from {golden.name}; if that is meant: run with --update"]))
+
+
+if __name__ == "__main__":
+    main()

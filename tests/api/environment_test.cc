@@ -1,0 +1,177 @@
+/*
+ * The variables HAKMEM_*: a program that runs under LD_PRELOAD with each.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "support/json.h"
+#include "support/process.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <vector>
+
+using hak_test::lines_with;
+using hak_test::Outcome;
+
+namespace {
+
+Outcome run_with(std::vector<std::string> environment, const char *program = HELPER_allocating_program) {
+  environment.insert(environment.begin(), {"HAKMEM_STATS", "HAKMEM_STATS_FILE", "HAKMEM_ABORT_ON_ERROR"});
+  environment.push_back("LD_PRELOAD=" HELPER_hakmem_shared);
+  return hak_test::run({program}, environment);
+}
+
+/* A directory of its own for each test, gone afterwards. */
+class Environment : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/hakmem-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { (void)hak_test::run({"rm", "-rf", directory_}); }
+  std::string directory_;
+};
+
+std::string content_of(const std::string &path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_F(Environment, NothingSetSaysNothing) {
+  Outcome outcome = run_with({});
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(outcome.out, "ok\n");
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(Environment, UnknownNameWarnsOnceAndTheProgramRuns) {
+  for (const char *entry : {"HAKMEM_NO_SUCH_THING=1", "HAKMEM_=1", "HAKMEM_STAT=1", "HAKMEM_STATSX=1", "HAKMEM_stats=1"}) {
+    Outcome outcome = run_with({entry});
+    EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+    EXPECT_EQ(outcome.out, "ok\n") << entry;
+    EXPECT_EQ(lines_with(outcome.err, ""), 1u) << entry << ": " << outcome.err;
+    std::string name(entry, std::string(entry).find('='));
+    EXPECT_EQ(lines_with(outcome.err, "hakmem: "), 1u) << outcome.err;
+    EXPECT_EQ(lines_with(outcome.err, name), 1u) << "the warning must name the variable: " << outcome.err;
+  }
+}
+
+TEST_F(Environment, NamesThatAreNotOursAreLeftAlone) {
+  Outcome outcome = run_with({"HAKMEMX=1", "HAKMEM=1", "XHAKMEM_STATS=1"});
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(Environment, BadValueWarnsOnceAndTheDefaultHolds) {
+  for (const char *name : {"HAKMEM_STATS", "HAKMEM_ABORT_ON_ERROR"}) {
+    for (const char *value : {"", "banana", "2", "-1", "01", "1 ", " 1", "yes please", "99999999999999999999999",
+                              "%s%n%s%n", "\xff\xfe"}) {
+      Outcome outcome = run_with({std::string(name) + "=" + value});
+      EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+      EXPECT_EQ(outcome.out, "ok\n");
+      EXPECT_EQ(lines_with(outcome.err, ""), 1u) << name << "='" << value << "': " << outcome.err;
+      EXPECT_EQ(lines_with(outcome.err, "hakmem: "), 1u) << outcome.err;
+      EXPECT_EQ(lines_with(outcome.err, name), 1u) << "the warning must name the variable: " << outcome.err;
+    }
+  }
+}
+
+TEST_F(Environment, LongValuesAreHarmless) {
+  Outcome outcome = run_with({"HAKMEM_STATS=" + std::string(100000, 'x'), "HAKMEM_" + std::string(100000, 'Y') + "=1"});
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(outcome.out, "ok\n");
+  EXPECT_EQ(lines_with(outcome.err, "hakmem: "), 2u);
+}
+
+TEST_F(Environment, GoodValuesSayNothing) {
+  for (const char *entry : {"HAKMEM_STATS=0", "HAKMEM_ABORT_ON_ERROR=0", "HAKMEM_ABORT_ON_ERROR=1"}) {
+    Outcome outcome = run_with({entry});
+    EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+    EXPECT_EQ(outcome.err, "") << entry;
+  }
+}
+
+TEST_F(Environment, StatsReportsAtExit) {
+  Outcome outcome = run_with({"HAKMEM_STATS=1"});
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(outcome.out, "ok\n") << "the report belongs on standard error";
+  EXPECT_GE(lines_with(outcome.err, ""), 4u) << outcome.err;
+  EXPECT_GE(lines_with(outcome.err, "hakmem"), 1u) << outcome.err;
+  EXPECT_NE(outcome.err.find("live"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Environment, StatsFileIsJson) {
+  std::string path = directory_ + "/stats.json";
+  Outcome outcome = run_with({"HAKMEM_STATS_FILE=" + path});
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(outcome.err, "");
+  const std::string found = content_of(path);
+  std::map<std::string, double> numbers;
+  std::string error;
+  ASSERT_TRUE(hak_test::parse_json_object(found, &numbers, &error)) << path << ": " << error << "\n" << found;
+  EXPECT_GT(numbers["refills"], 0) << found;
+  EXPECT_EQ(numbers["errors"], 0) << found;
+}
+
+TEST_F(Environment, StatsFileThatCannotBeWrittenIsHarmless) {
+  for (const char *path : {"/no/such/directory/stats.json", "/", "/proc/version"}) {
+    Outcome outcome = run_with({std::string("HAKMEM_STATS_FILE=") + path});
+    EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+    EXPECT_EQ(outcome.out, "ok\n");
+    EXPECT_LE(lines_with(outcome.err, ""), 1u) << outcome.err;
+  }
+}
+
+/* /dev/full: every write fails. */
+TEST_F(Environment, FullDiskIsHarmless) {
+  Outcome outcome = run_with({"HAKMEM_STATS_FILE=/dev/full"});
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(outcome.out, "ok\n");
+}
+
+TEST_F(Environment, ClosedStandardErrorIsHarmless) {
+  Outcome outcome = hak_test::run({"sh", "-c", std::string(HELPER_allocating_program) + " 2>&-"},
+                                  {"LD_PRELOAD=" HELPER_hakmem_shared, "HAKMEM_STATS=1", "HAKMEM_NONSENSE=1"});
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(outcome.out, "ok\n");
+}
+
+/* A set-uid program must not let its caller write files or learn of its heap. */
+TEST_F(Environment, IsIgnoredBySetUidPrograms) {
+  struct statvfs filesystem;
+  ASSERT_EQ(statvfs(directory_.c_str(), &filesystem), 0);
+  if (geteuid() != 0 || (filesystem.f_flag & ST_NOSUID) != 0)
+    GTEST_SKIP() << "needs root and a file system that honours the set-uid bit";
+  /* Linked, not preloaded: the loader itself ignores LD_PRELOAD here. */
+  std::string program = directory_ + "/privileged", file = directory_ + "/stats.json";
+  ASSERT_TRUE(hak_test::run({"cp", HELPER_linked_program, program}).exited_with(0));
+  ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
+  std::vector<std::string> environment = {"HAKMEM_STATS=1", "HAKMEM_STATS_FILE=" + file, "HAKMEM_NONSENSE=1"};
+
+  Outcome plain = hak_test::run({program}, environment);
+  EXPECT_TRUE(plain.exited_with(0)) << plain.describe();
+  EXPECT_NE(plain.err, "") << "without the bit it must report, or this test shows nothing";
+
+  ASSERT_EQ(unlink(file.c_str()), 0);
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(chown(program.c_str(), kNobody, kNobody), 0);
+  ASSERT_EQ(chmod(program.c_str(), 04755), 0);
+  Outcome privileged = hak_test::run({program}, environment);
+  EXPECT_TRUE(privileged.exited_with(0)) << privileged.describe();
+  EXPECT_EQ(privileged.out, "ok\n");
+  EXPECT_EQ(privileged.err, "") << "a set-uid program reported to its caller";
+  EXPECT_NE(access(file.c_str(), F_OK), 0) << "a set-uid program wrote the file that its caller named";
+}

@@ -1,0 +1,180 @@
+/*
+ * Loads libraries with dlopen and passes blocks between them and itself.
+ *   loading_program PLUGIN late      loads, uses and unloads it again and again, with threads about
+ *   loading_program PLUGIN deepbind  loads it with a malloc of its own, and exchanges blocks
+ *   loading_program PLUGIN own       as deepbind; the library's allocator must accept the program's blocks
+ * Prints "ok" and ends with status 0 when all was well.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include <dlfcn.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t sizes[] = {1, 24, 100, 1000, 5000, 40000, 70000, 300000, 2000000, 6000000};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+#define CHECK(condition)                                                    \
+  do {                                                                      \
+    if (condition) break;                                                   \
+    printf("line %d: '%s' does not hold\n", __LINE__, #condition);          \
+    fflush(stdout);                                                         \
+    _Exit(1);                                                               \
+  } while (0)
+
+static void *(*plugin_malloc)(size_t);
+static void (*plugin_free)(void *);
+static void *(*plugin_realloc)(void *, size_t);
+static size_t (*plugin_usable_size)(void *);
+static int (*plugin_work)(void);
+
+static void *load(const char *path, int flags) {
+  void *library = dlopen(path, RTLD_NOW | flags);
+  if (library == NULL) {
+    printf("%s\n", dlerror());
+    exit(1);
+  }
+  *(void **)&plugin_malloc = dlsym(library, "plugin_malloc");
+  *(void **)&plugin_free = dlsym(library, "plugin_free");
+  *(void **)&plugin_realloc = dlsym(library, "plugin_realloc");
+  *(void **)&plugin_usable_size = dlsym(library, "plugin_usable_size");
+  *(void **)&plugin_work = dlsym(library, "plugin_work");
+  CHECK(plugin_malloc && plugin_free && plugin_realloc && plugin_usable_size && plugin_work);
+  return library;
+}
+
+static const char *file_of(const char *symbol, void *library) {
+  Dl_info info;
+  void *address = dlsym(library, symbol);
+  return address != NULL && dladdr(address, &info) != 0 ? info.dli_fname : "nothing";
+}
+
+static unsigned char *filled(void *block, size_t bytes) {
+  CHECK(block != NULL);
+  return memset(block, (int)bytes & 0x7f, bytes);
+}
+static int intact(const unsigned char *block, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++)
+    if (block[i] != (bytes & 0x7f)) return 0;
+  return 1;
+}
+
+/* ---- late: a thread has used the library, the library goes, the thread ends -----------*/
+static sem_t used, unloaded;
+static void *visitor(void *argument) {
+  CHECK(plugin_work() == 0);
+  plugin_free(plugin_malloc(1000));
+  sem_post(&used);
+  sem_wait(&unloaded);
+  free(malloc(100));
+  return argument;
+}
+static void late(const char *path) {
+  sem_init(&used, 0, 0);
+  sem_init(&unloaded, 0, 0);
+  for (int i = 0; i < 10; i++) {
+    void *library = load(path, i % 2 == 0 ? RTLD_LOCAL : RTLD_GLOBAL);
+    /* The program came with the C library's malloc, and so it stays. */
+    CHECK(strstr(file_of("malloc", RTLD_DEFAULT), "libc.so") != NULL);
+    CHECK(plugin_work() == 0);
+    pthread_t thread;
+    pthread_create(&thread, NULL, visitor, NULL);
+    sem_wait(&used);
+    void *block = plugin_malloc(5000);
+    dlclose(library);
+    sem_post(&unloaded);
+    pthread_join(thread, NULL);
+    free(block);
+  }
+}
+
+/* ---- deepbind: blocks of two allocators, released by this program's --------------------*/
+static void *free_in_thread(void *block) {
+  free(block);
+  return NULL;
+}
+static void deepbind(const char *path) {
+  CHECK(strstr(file_of("malloc", RTLD_DEFAULT), "libhakmem") != NULL);
+  void *library = load(path, RTLD_DEEPBIND | RTLD_LOCAL);
+  CHECK(strstr(file_of("malloc", library), "libc.so") != NULL || strstr(file_of("malloc", library), "libhakmem") != NULL);
+  for (int round = 0; round < 5; round++) {
+    for (int i = 0; i < SIZES; i++) {
+      /* Theirs, measured and freed here. */
+      unsigned char *block = filled(plugin_malloc(sizes[i]), sizes[i]);
+      CHECK(malloc_usable_size(block) == plugin_usable_size(block));
+      CHECK(malloc_usable_size(block) >= sizes[i]);
+      CHECK(intact(block, sizes[i]));
+      free(block);
+      /* Theirs, grown and shrunk here. */
+      for (int j = 0; j < SIZES; j++) {
+        block = filled(plugin_malloc(sizes[i]), sizes[i]);
+        size_t kept = sizes[i] < sizes[j] ? sizes[i] : sizes[j];
+        unsigned char expected = sizes[i] & 0x7f;
+        block = realloc(block, sizes[j]);
+        CHECK(block != NULL && malloc_usable_size(block) >= sizes[j]);
+        for (size_t at = 0; at < kept; at++) CHECK(block[at] == expected);
+        memset(block, 1, sizes[j]);
+        free(block);
+      }
+      /* Theirs, freed by realloc to nothing, and by a thread that never allocated. */
+      CHECK(realloc(filled(plugin_malloc(sizes[i]), sizes[i]), 0) == NULL);
+      pthread_t thread;
+      pthread_create(&thread, NULL, free_in_thread, plugin_malloc(sizes[i]));
+      pthread_join(thread, NULL);
+    }
+    /* Ours meanwhile. */
+    unsigned char *ours[SIZES];
+    for (int i = 0; i < SIZES; i++) ours[i] = filled(malloc(sizes[i]), sizes[i]);
+    CHECK(plugin_work() == 0);
+    for (int i = 0; i < SIZES; i++) {
+      CHECK(intact(ours[i], sizes[i]));
+      free(ours[i]);
+    }
+  }
+}
+
+/* ---- own: the library has hakmem, this program has not ----------------------------------*/
+static void own(const char *path) {
+  CHECK(strstr(file_of("malloc", RTLD_DEFAULT), "libc.so") != NULL);
+  void *library = load(path, RTLD_DEEPBIND | RTLD_LOCAL);
+  CHECK(strstr(file_of("malloc", library), "libhakmem") != NULL);
+  for (int round = 0; round < 5; round++) {
+    for (int i = 0; i < SIZES; i++) {
+      unsigned char *block = filled(malloc(sizes[i]), sizes[i]);
+      CHECK(plugin_usable_size(block) == malloc_usable_size(block));
+      CHECK(intact(block, sizes[i]));
+      plugin_free(block);
+      for (int j = 0; j < SIZES; j++) {
+        block = filled(malloc(sizes[i]), sizes[i]);
+        size_t kept = sizes[i] < sizes[j] ? sizes[i] : sizes[j];
+        unsigned char expected = sizes[i] & 0x7f;
+        block = plugin_realloc(block, sizes[j]);
+        CHECK(block != NULL && plugin_usable_size(block) >= sizes[j]);
+        for (size_t at = 0; at < kept; at++) CHECK(block[at] == expected);
+        memset(block, 1, sizes[j]);
+        plugin_free(block);
+      }
+    }
+    unsigned char *theirs[SIZES];
+    for (int i = 0; i < SIZES; i++) theirs[i] = filled(plugin_malloc(sizes[i]), sizes[i]);
+    CHECK(plugin_work() == 0);
+    for (int i = 0; i < SIZES; i++) {
+      CHECK(intact(theirs[i], sizes[i]));
+      plugin_free(theirs[i]);
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 3);
+  if (strcmp(argv[2], "late") == 0) late(argv[1]);
+  else if (strcmp(argv[2], "deepbind") == 0) deepbind(argv[1]);
+  else if (strcmp(argv[2], "own") == 0) own(argv[1]);
+  else return 2;
+  puts("ok");
+  return 0;
+}

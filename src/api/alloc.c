@@ -115,6 +115,14 @@ static void *realloc_by_copy(void *block, size_t old_bytes, size_t bytes) {
   return moved;
 }
 
+/* Where there is no memory for a smaller block, the larger one serves. */
+static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
+  int saved_errno = errno;
+  void *moved = realloc_by_copy(block, old_bytes, bytes);
+  if (moved == NULL) errno = saved_errno;
+  return moved != NULL ? moved : block;
+}
+
 static void *realloc_foreign(void *block, size_t bytes) {
   size_t old_bytes;
   if (!foreign_usable_size(block, &old_bytes)) {
@@ -140,13 +148,14 @@ static void *grow_single(void *block, size_t old_bytes, size_t bytes) {
 static void *realloc_class(void *block, unsigned size_class, size_t bytes) {
   size_t old_bytes = size_classes[size_class].block_bytes;
   if (stays_when_shrunk(old_bytes, bytes)) return block;
-  if (bytes < old_bytes) return realloc_by_copy(block, old_bytes, bytes);
+  if (bytes < old_bytes) return realloc_smaller(block, old_bytes, bytes);
   if (size_class_is_single(size_class)) {
     void *grown = grow_single(block, old_bytes, bytes);
     if (grown != NULL) return grown;
   }
   /* What grows by small steps is copied at every fourth or so of its size. */
-  return realloc_by_copy(block, old_bytes, max_size(bytes, old_bytes + old_bytes / 4));
+  void *moved = realloc_by_copy(block, old_bytes, max_size(bytes, old_bytes + old_bytes / 4));
+  return moved != NULL ? moved : realloc_by_copy(block, old_bytes, bytes);
 }
 
 void *alloc_realloc(void *block, size_t bytes) {
@@ -166,7 +175,7 @@ void *alloc_realloc(void *block, size_t bytes) {
     return realloc_class(block, size_class, bytes);
   }
   if (word == word_make(0, KIND_HUGE) && block == map_address((unit_t)map_unit_of(block))) {
-    if (bytes <= LARGE_MAX_BYTES / 2) return realloc_by_copy(block, huge_usable_size(block), bytes);
+    if (bytes <= LARGE_MAX_BYTES / 2) return realloc_smaller(block, huge_usable_size(block), bytes);
     void *moved = huge_realloc(block, bytes);
     return moved != NULL ? moved : no_memory();
   }

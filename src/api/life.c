@@ -11,6 +11,7 @@
 #include "../support/config.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 /* Every gate, outermost first. */
 static hak_gate_t *const gates[] = {&pool_gate, &arena_gate, &metadata_gate};
@@ -27,8 +28,13 @@ static void after_fork_in_child(void) {
  * handlers are the last before the fork and the first after it. In a static
  * program, and under another library that wants to be first, they may not be:
  * then the gates let the forking thread through. */
+#if defined(__GLIBC__) /* which has not set `environ` yet, but gives us this: */
 __attribute__((constructor(101))) static void start(int argc, char **argv, char **environment) {
   (void)argc, (void)argv;
+#else
+__attribute__((constructor(101))) static void start(void) {
+  char **environment = environ;
+#endif
   config_read(environment);
   heap_prepare();
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

@@ -20,7 +20,7 @@ enum {
 /* Below this much heap a huge page would be a good part of it. */
 static const size_t huge_pages_from_bytes = HAK_MIB(16);
 /* Dirty memory that is kept, for its second, however small the heap. Beyond it,
- * as much again as is in use, and what was reused lately: blocks of tens of MiB
+ * an eighth of what is in use, and what was reused lately: blocks of tens of MiB
  * that come and go leave gaps of that size, and to give those back at each free
  * costs 20 times the time. A heap that just shrinks has reused nothing. */
 static const size_t dirty_floor_bytes = HAK_MIB(64);
@@ -109,7 +109,8 @@ static size_t purge_oldest(uint64_t dirtied_until_ms) {
   enum { LONGEST = 16 * SUPERSLAB_UNITS };
   uint32_t number = arena.dirty_oldest;
   unit_t from = number * SUPERSLAB_UNITS + (unit_t)__builtin_ctz(superslab(number)->dirty), to = from;
-  while (to - from < LONGEST) {
+  unit_t end = arena.zones[zone_of(from)].committed_to; /* the table may end there, too */
+  while (to < end && to - from < LONGEST) {
     const superslab_t *s = superslab(to / SUPERSLAB_UNITS);
     if ((s->dirty >> to % SUPERSLAB_UNITS & 1) == 0) break;
     if (to % SUPERSLAB_UNITS == 0 && s->dirtied_ms > dirtied_until_ms) break;
@@ -216,19 +217,16 @@ static unit_t fit(unit_t run, size_t units, size_t align_units) {
   return first + units <= (size_t)run + record(run)->run_units ? (unit_t)first : 0;
 }
 
-static bool take_fitting(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
+/* The best run that fits; 0 if none does. */
+static unit_t find_fitting(zone_id_t zone, size_t units, size_t align_units) {
   enum { TRIES = 16 };
   unit_t root = arena.zones[zone].free_runs, run = runs_not_before(root, units, 0);
-  for (int i = 0; run != 0; i++) {
-    if ((*first = fit(run, units, align_units)) != 0) {
-      *is_zero = cut(zone, run, *first, units);
-      return true;
-    }
+  for (int i = 0; run != 0 && fit(run, units, align_units) == 0; i++) {
     /* The next best; after some, one that fits however it lies. */
     size_t at_least = i < TRIES ? record(run)->run_units : max_size(units + align_units - 1, record(run)->run_units);
     run = runs_not_before(root, at_least, run + 1);
   }
-  return false;
+  return run;
 }
 
 /* ---- Growing ---------------------------------------------------------------*/
@@ -263,12 +261,18 @@ static bool grow_by(zone_id_t zone, size_t units) {
   return true;
 }
 
-/* Grows so that a run of `units` at that alignment exists at the zone's end. */
+/* The free run at the end of the zone; where the zone ends if there is none. */
+static unit_t last_free(zone_id_t zone) {
+  unit_t end = arena.zones[zone].committed_to;
+  return is_free(zone, end - 1) ? record(end - 1)->run_first : end;
+}
+
+/* Grows so that the last free run has room for `units` at that alignment. */
 static bool grow(zone_id_t zone, size_t units, size_t align_units) {
   struct zone *z = &arena.zones[zone];
-  unit_t start = is_free(zone, z->committed_to - 1) ? record(z->committed_to - 1)->run_first : z->committed_to;
   size_t base_units = (uintptr_t)the_map.base >> UNIT_SHIFT;
-  size_t aligned = align_up(base_units + start, align_units) - base_units;
+  size_t aligned = align_up(base_units + last_free(zone), align_units) - base_units;
+  if (aligned + units <= z->committed_to) return true;
   size_t needed = align_up(aligned + units - z->committed_to, SUPERSLAB_UNITS);
   size_t existing = z->committed_to - the_map.zone_first[zone];
   size_t step = align_down(min_size(max_size(existing / 8, STEP_MIN_UNITS), STEP_MAX_UNITS), SUPERSLAB_UNITS);
@@ -278,8 +282,12 @@ static bool grow(zone_id_t zone, size_t units, size_t align_units) {
 
 /* ---- The layer's functions -----------------------------------------------------*/
 static bool take(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
-  return take_fitting(zone, units, align_units, first, is_zero) ||
-         (grow(zone, units, align_units) && take_fitting(zone, units, align_units, first, is_zero));
+  unit_t run = find_fitting(zone, units, align_units);
+  if (run == 0 && grow(zone, units, align_units)) run = last_free(zone);
+  if (run == 0) return false;
+  *first = fit(run, units, align_units);
+  *is_zero = cut(zone, run, *first, units);
+  return true;
 }
 
 unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zero) {
@@ -362,7 +370,7 @@ static void give(unit_t first, size_t units, bool dirty) {
   add_free(zone_of(first), first, units);
   if (dirty) {
     arena.dirty_units += units;
-    size_t keep = (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units + arena.reused_units;
+    size_t keep = (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units / 8 + arena.reused_units;
     if (arena.dirty_units > keep) purge_while(keep, UINT64_MAX);
     tick(now_ms);
   }

@@ -18,9 +18,10 @@ static void write_words(unit_t first, size_t from, size_t to, uint32_t word) {
 /* A run on a huge page's boundary: it can be moved by whole page tables, and its
  * pages can be huge. */
 static unit_t take(size_t units, size_t alignment, bool *is_zero) {
-  size_t align_units = max_size(alignment, OS_HUGE_PAGE_BYTES) >> UNIT_SHIFT;
+  size_t must_units = max_size(alignment >> UNIT_SHIFT, 1);
+  size_t align_units = units < SUPERSLAB_UNITS ? must_units : max_size(must_units, SUPERSLAB_UNITS);
   unit_t first = arena_take(ZONE_HUGE, units, align_units, is_zero);
-  if (first == 0 && alignment < OS_HUGE_PAGE_BYTES) first = arena_take(ZONE_HUGE, units, max_size(alignment >> UNIT_SHIFT, 1), is_zero);
+  if (first == 0 && must_units < align_units) first = arena_take(ZONE_HUGE, units, must_units, is_zero);
   if (first == 0) return 0;
   record(first)->huge.moved = false;
   record(first)->huge.asked_units = (uint32_t)units;
@@ -32,7 +33,7 @@ static unit_t take(size_t units, size_t alignment, bool *is_zero) {
 static void give(unit_t first) {
   size_t units = record(first)->run_units;
   write_words(first, 1, units, 0);
-  if (record(first)->huge.moved && os_renew(map_address(first), units << UNIT_SHIFT))
+  if (record(first)->huge.moved && os_renew(map_address(first), units << UNIT_SHIFT, the_map.is_reserved))
     arena_give_clean(first, units);
   else
     arena_give(first, units);
@@ -63,20 +64,31 @@ static unit_t take_for_growth(size_t units) {
   return first != 0 ? first : take(units, 1, NULL);
 }
 
-static void move_contents(unit_t to, void *from, size_t bytes) {
+/* Moves whole pages; where the system refuses, piece by piece, and copies those
+ * pieces that it refuses as well: kernels before 6.17 move only what lies in one
+ * mapping, and have unmapped the destination when they find that it does not. */
+static bool move_contents(char *to, char *from, size_t bytes) {
   size_t whole_pages = align_up(bytes, os_page_bytes());
-  if (os_move_pages(from, map_address(to), whole_pages))
-    record(to)->huge.moved = true;
-  else
-    memcpy(map_address(to), from, bytes);
+  if (os_move_pages(from, to, whole_pages)) return true;
+  if (!os_renew(to, whole_pages, the_map.is_reserved) && !os_is_readable(to)) return false;
+  if (bytes <= OS_HUGE_PAGE_BYTES) {
+    memcpy(to, from, bytes);
+    return true;
+  }
+  size_t head = align_up(bytes / 2, OS_HUGE_PAGE_BYTES);
+  return move_contents(to, from, head) && move_contents(to + head, from + head, bytes - head);
 }
 
 void *huge_from_run(void *from, size_t length, size_t bytes) {
   unit_t to = take_for_growth(units_for(bytes));
   if (to == 0) return NULL;
   record(to)->huge.asked_units = (uint32_t)units_for(bytes);
-  move_contents(to, from, min_size(length, bytes));
-  return map_address(to);
+  record(to)->huge.moved = true;
+  bool moved = move_contents(map_address(to), from, min_size(length, bytes));
+  /* The system has taken the destination away and does not give it back: it stays
+   * out of use. That can only be at the first step, before anything has moved:
+   * what was mapped again once can be so again. */
+  return moved ? map_address(to) : NULL;
 }
 
 void *huge_realloc(void *address, size_t bytes) {

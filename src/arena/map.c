@@ -83,9 +83,18 @@ static void plan(char *base, size_t bytes, bool is_reserved) {
   the_map.units = units;
 }
 
+/* Eight times the machine's memory is room for any heap that it can hold. More
+ * costs nothing natively, but emulators keep a record for each reserved page, and
+ * a program that locks all its memory or limits its address space later counts it. */
+static size_t reserve_bytes(void) {
+  if (config()->reserve_bytes != 0) return config()->reserve_bytes;
+  size_t memory = max_size(os_physical_memory(), HAK_GIB(8));
+  return min_size((size_t)1 << (log2_floor(8 * memory - 1) + 1), window_max);
+}
+
 /* A reserved window: one mapping, its page map readable. */
 static bool init_reserved(void) {
-  for (size_t bytes = config()->reserve_bytes; bytes >= window_min; bytes /= 4) {
+  for (size_t bytes = reserve_bytes(); bytes >= window_min; bytes /= 4) {
     char *at = os_reserve(NULL, bytes + OS_HUGE_PAGE_BYTES);
     if (at == NULL) continue;
     char *base = (char *)align_up((uintptr_t)at, OS_HUGE_PAGE_BYTES);

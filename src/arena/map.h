@@ -13,8 +13,8 @@
  * The tables cost address space, not memory: each is committed as far as its
  * zone has grown. Addresses are written once, by map_init, and then read-only.
  *
- * Where a window can be reserved as a whole (16 TiB, or less by quarters), it
- * is. Where address space is limited (RLIMIT_AS) the window is only planned,
+ * Where a window can be reserved as a whole (eight times the machine's memory, or
+ * less by quarters), it is. Where address space is limited (RLIMIT_AS) the window is only planned,
  * at a place where nothing lies, and its parts are mapped as they are needed.
  *
  * SPDX-License-Identifier: MIT

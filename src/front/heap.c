@@ -35,24 +35,21 @@ heap_t the_null_heap = {
 
 __thread heap_t *the_heap __attribute__((tls_model("initial-exec"))) = &the_null_heap;
 
-/* What a thread is, as far as its heap is concerned. The key's value says it: it
- * survives as long as the thread's own memory does. */
-enum { THREAD_NEW, THREAD_HAS_HEAP, THREAD_ENDED };
-static pthread_key_t thread_key;
-static atomic32 thread_key_exists; /* release after the key: pairs with the acquire in thread_state */
+/* Set when the thread has given its heap up. Not the key's value: glibc clears that
+ * before it frees the last things of a thread itself. */
+static __thread bool thread_has_ended __attribute__((tls_model("initial-exec")));
 
 /* ---- Ends of threads -------------------------------------------------------------
  * Destructors of other keys, and of glibc itself, free and allocate after ours.
- * So ours asks to be called once more, and what comes later still finds
- * THREAD_ENDED and borrows a heap for each call. A thread that gets its first heap
- * in the last round of all is found by pool_attach.                              */
-enum { THREAD_ENDS = 3 };
+ * So ours asks to be called once more, and what comes later still borrows a heap
+ * for each call. A thread that gets its first heap in the last round of all is
+ * found by pool_attach.                                                          */
+static pthread_key_t thread_key;
+static atomic32 thread_key_exists; /* release after the key: pairs with the acquires of this file */
+enum { THREAD_HAS_HEAP = 1, THREAD_ENDS };
 
-static void set_thread_state(uintptr_t state) { pthread_setspecific(thread_key, (void *)state); }
-
-static unsigned thread_state(void) {
-  if (!atomic32_load_acquire(&thread_key_exists)) return THREAD_NEW;
-  return (unsigned)(uintptr_t)pthread_getspecific(thread_key);
+static void set_thread_state(uintptr_t state) {
+  if (atomic32_load_acquire(&thread_key_exists)) pthread_setspecific(thread_key, (void *)state);
 }
 
 static void detach(heap_t *heap) {
@@ -69,7 +66,7 @@ static void thread_ends(void *value) {
   }
   heap_t *heap = the_heap;
   the_heap = &the_null_heap;
-  set_thread_state(THREAD_ENDED);
+  thread_has_ended = true;
   if (heap != &the_null_heap) detach(heap);
 }
 
@@ -97,13 +94,12 @@ static heap_t *attach(void) {
 heap_t *heap_enter(void) {
   heap_t *heap = the_heap;
   if (HAK_UNLIKELY(heap == &the_null_heap)) {
-    bool ended = thread_state() == THREAD_ENDED;
     heap_prepare();
     heap = attach();
     if (heap == NULL) return NULL;
-    if (!ended) {
+    if (!thread_has_ended) {
       the_heap = heap; /* first: pthread_setspecific may allocate */
-      if (atomic32_load_acquire(&thread_key_exists)) set_thread_state(THREAD_HAS_HEAP);
+      set_thread_state(THREAD_HAS_HEAP);
     }
   }
   heap->owner.busy++;

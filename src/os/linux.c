@@ -14,6 +14,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -65,6 +66,11 @@ size_t os_address_space_limit(void) {
   return (size_t)limit.rlim_cur;
 }
 
+size_t os_physical_memory(void) {
+  struct sysinfo info;
+  return sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : 0;
+}
+
 /* NULL when the kernel cannot place the mapping just there. Kernels before 4.17
  * take the exact address for a hint, hence the comparison. */
 static void *map(void *at, size_t bytes, int protection, int flags) {
@@ -106,10 +112,12 @@ bool os_purge(void *at, size_t bytes) {
   return madvise(at, bytes, MADV_DONTNEED) == 0;
 }
 
-bool os_renew(void *at, size_t bytes) {
+bool os_renew(void *at, size_t bytes, bool is_reserved) {
   if (fault_here()) return false;
   atomic64_add_relaxed(&os_calls.mmap, 1);
-  return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+  /* As the neighbours were mapped: else the kernel cannot join them again. */
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | (is_reserved ? MAP_NORESERVE : 0);
+  return mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
 }
 
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) { return mincore(at, bytes, resident) == 0; }

@@ -28,6 +28,8 @@ size_t os_page_bytes(void);
 /* Upper bound that the process has for its address space (RLIMIT_AS), or
  * SIZE_MAX. */
 size_t os_address_space_limit(void);
+/* Memory of the machine, in bytes. */
+size_t os_physical_memory(void);
 
 /* Sets address space aside that can be neither read nor written and costs no
  * memory. At `at` exactly, or NULL when something is there; anywhere when `at`
@@ -48,14 +50,16 @@ bool os_map(void *at, size_t bytes);
  * as zero afterwards. false: they are as they were (locked memory, for one). */
 bool os_purge(void *at, size_t bytes);
 /* As os_purge, for memory that os_move_pages has touched: also undoes what the
- * move did to the kernel's map of the process. */
-bool os_renew(void *at, size_t bytes);
+ * move did to the kernel's map of the process. `is_reserved`: the memory around
+ * was committed from a reservation, not mapped. */
+bool os_renew(void *at, size_t bytes, bool is_reserved);
 /* Says of each page whether it is in memory: the lowest bit of its byte. */
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident);
 /* Asks for huge pages behind writable memory. A hint. */
 void os_want_huge_pages(void *at, size_t bytes);
 /* Moves the pages of [from, from + bytes) to [to, …) without copying; `from`
- * stays writable and reads as zero. false: nothing changed. */
+ * stays writable and reads as zero. false: `from` is as it was, and `to` has to
+ * be renewed, it may not be mapped any more. */
 bool os_move_pages(void *from, void *to, size_t bytes);
 
 /* Whether the byte at the address, any value, can be read just now. */

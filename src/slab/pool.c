@@ -15,7 +15,7 @@ static struct {
   uint32_t top;
   uint32_t next_forgotten; /* owner that was looked at last                      */
   uint32_t next_visit; /* owner where the next adoption starts to look; 0: the top */
-  atomic32 owner_count, pooled_count;
+  atomic32 owner_count, pooled_count, warm_count;
 } pool;
 
 enum { VISITS = 4, COLLECTS = 8 };
@@ -62,6 +62,8 @@ owner_t *pool_attach(void) {
     owner = owner_by_id(pool.top);
     pool.top = owner->pool_next;
     if (pool.next_visit == owner->id) pool.next_visit = 0;
+    if (owner->is_warm) atomic32_store_relaxed(&pool.warm_count, atomic32_load_relaxed(&pool.warm_count) - 1);
+    owner->is_warm = false;
     atomic32_store_relaxed(&pool.pooled_count, atomic32_load_relaxed(&pool.pooled_count) - 1);
   } else {
     uint32_t made = atomic32_load_relaxed(&pool.owner_count);
@@ -80,21 +82,24 @@ void pool_detach(owner_t *owner) {
   remote_flush(owner);
   gate_enter(&pool_gate);
   remote_collect(owner, SIZE_MAX);
-  owner->is_warm = atomic32_load_relaxed(&pool.pooled_count) < WARM_MAX;
-  if (!owner->is_warm) slab_release_empty(owner);
+  uint32_t warm = atomic32_load_relaxed(&pool.warm_count);
+  owner->is_warm = warm < WARM_MAX;
+  if (owner->is_warm) atomic32_store_relaxed(&pool.warm_count, warm + 1);
+  else slab_release_empty(owner);
   owner->busy = 0;
   push(owner);
   gate_leave(&pool_gate);
 }
 
 void pool_cool(void) {
-  if (atomic32_load_relaxed(&pool.pooled_count) == 0) return;
+  if (atomic32_load_relaxed(&pool.warm_count) == 0) return;
   gate_enter(&pool_gate);
   for (uint32_t id = pool.top; id != 0; id = owner_by_id(id)->pool_next) {
     owner_t *owner = owner_by_id(id);
     if (owner->is_warm) slab_release_empty(owner);
     owner->is_warm = false;
   }
+  atomic32_store_relaxed(&pool.warm_count, 0);
   gate_leave(&pool_gate);
 }
 
@@ -132,10 +137,7 @@ bool pool_adopt(owner_t *owner, unsigned size_class) {
   uint32_t id = pool.next_visit != 0 ? pool.next_visit : pool.top;
   for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
     owner_t *pooled = owner_by_id(id);
-    if (remote_has_pending(pooled)) {
-      remote_collect(pooled, COLLECTS);
-      slab_release_empty(pooled);
-    }
+    if (remote_has_pending(pooled)) remote_collect(pooled, COLLECTS);
     unit_t slab = pooled->slabs[size_class];
     if (slab != 0) {
       hand_over(pooled, owner, slab, size_class);

@@ -31,18 +31,27 @@ static void announce(unit_t slab) {
     /* Its owner has fetched our bits already and given the slab back. Withdraw,
      * and look again: it may have become a slab whose freer found it announced. */
     atomic32_exchange_seq(&shared->announced, 0);
-    word = atomic32_load_relaxed(map_word(slab));
+    word = atomic32_load_seq(map_word(slab)); /* not before the line above */
   } while (starts_shared_slab(slab, word));
 }
 
+static void report_twice(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
+  for (; HAK_UNLIKELY(bits != 0); bits &= bits - 1)
+    error_report(ERROR_DOUBLE_FREE, slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(bits)),
+                 size_classes[size_class].block_bytes, 0);
+}
+
 static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
+  uint32_t now = atomic32_load_relaxed(map_word(slab));
+  if (HAK_UNLIKELY(word_kind(now) != size_class || !starts_shared_slab(slab, now))) {
+    /* The slab is gone, so its blocks were all free: somebody freed these as well. */
+    report_twice(slab, size_class, word, bits);
+    return;
+  }
   /* W1; its release part hands over the blocks' contents to the owner's R2. */
   uint64_t before = atomic64_or_seq(&the_map.remote_bits[slab][word], bits);
   announce(slab);
-  for (uint64_t twice = before & bits; HAK_UNLIKELY(twice != 0); twice &= twice - 1)
-    error_report(ERROR_DOUBLE_FREE,
-                 slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(twice)),
-                 size_classes[size_class].block_bytes, 0);
+  report_twice(slab, size_class, word, before & bits);
 }
 
 static void deliver_entry(owner_t *self, outbox_entry_t *entry) {
@@ -89,11 +98,12 @@ void remote_flush(owner_t *self) {
 }
 
 static void collect_slab(owner_t *self, unit_t slab, unsigned size_class) {
-  size_t words = ((size_t)size_classes[size_class].capacity + 63) / 64;
+  size_t capacity = size_classes[size_class].capacity, words = (capacity + 63) / 64;
   for (unsigned w = 0; w < words; w++) {
     if (atomic64_load_seq(&the_map.remote_bits[slab][w]) == 0) continue;
     /* R2; acquire: pairs with W1 in deliver. */
     uint64_t bits = atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0);
+    HAK_ASSERT(w + 1 < words || capacity % 64 == 0 || bits >> capacity % 64 == 0);
     slab_put_bits(self, slab, w, bits);
     /* The last of them may have emptied the slab, and it may be gone. No bit is
      * left then: capacity = out + free + remote, and free = capacity. */
@@ -109,7 +119,7 @@ void remote_collect(owner_t *self, size_t slabs) {
     if (slab == 0) return;
     self->pending_taken = the_map.shared[slab].pending_next; /* before R1: afterwards it is another's */
     atomic32_exchange_seq(&the_map.shared[slab].announced, 0); /* R1 */
-    uint32_t word = atomic32_load_relaxed(map_word(slab));
+    uint32_t word = atomic32_load_seq(map_word(slab)); /* not before R1 */
     if (!starts_shared_slab(slab, word)) continue; /* gone since */
     if (word_owner(word) == self->id)
       collect_slab(self, slab, word_kind(word));

@@ -68,8 +68,22 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   return slab;
 }
 
-/* Every block is free, the slab is in no list, and no remote bit is set. */
+/* Bits that are still there when every block is free are of blocks that were freed
+ * twice, here and by another thread; they must not outlive the slab. */
+static void clear_remote_bits(unit_t slab, unsigned size_class) {
+  const size_class_t *c = &size_classes[size_class];
+  for (unsigned w = 0; w < (c->capacity + 63u) / 64; w++) {
+    if (HAK_LIKELY(atomic64_load_relaxed(&the_map.remote_bits[slab][w]) == 0)) continue;
+    uint64_t twice = atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0);
+    for (; twice != 0; twice &= twice - 1)
+      error_report(ERROR_DOUBLE_FREE,
+                   slab_block_address(slab, size_class, w * 64 + (unsigned)__builtin_ctzll(twice)), c->block_bytes, 0);
+  }
+}
+
+/* Every block is free and the slab is in no list. */
 static void unmake_slab(unit_t slab, unsigned size_class) {
+  if (!size_class_is_single(size_class)) clear_remote_bits(slab, size_class);
   size_t units = size_classes[size_class].slab_units;
   write_words(slab, units, 0, 0);
   arena_give(slab, units);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static config_t settings = {.abort_on_error = true, .reserve_bytes = HAK_GIB(16 * 1024)};
+static config_t settings = {.abort_on_error = true};
 
 const config_t *config(void) { return &settings; }
 

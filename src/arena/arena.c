@@ -16,6 +16,7 @@ enum {
   STEP_MIN_UNITS = SUPERSLAB_UNITS,
   STEP_MAX_UNITS = 32 * SUPERSLAB_UNITS,
   TABLE_STEP_UNITS = 1024,
+  LONGEST_PURGE_UNITS = 16 * SUPERSLAB_UNITS, /* in one call: others wait meanwhile */
 };
 /* Below this much heap a huge page would be a good part of it. */
 static const size_t huge_pages_from_bytes = HAK_MIB(16);
@@ -102,15 +103,14 @@ static void dirty_clear(uint32_t number, uint32_t mask) {
 
 /* ---- Purging ---------------------------------------------------------------*/
 
-/* Purges the dirty units of the oldest SuperSlab and, in the same call to the
- * system, of those that follow it in memory and are old enough, too. Returns
- * the units purged, 0 when the system refused. */
-static size_t purge_oldest(uint64_t dirtied_until_ms) {
-  enum { LONGEST = 16 * SUPERSLAB_UNITS };
+/* Purges dirty units of the oldest SuperSlab and, in the same call to the system,
+ * of those that follow it in memory and are old enough, too; `most_units` at the
+ * most. Returns the units purged, 0 when the system refused. */
+static size_t purge_oldest(size_t most_units, uint64_t dirtied_until_ms) {
   uint32_t number = arena.dirty_oldest;
   unit_t from = number * SUPERSLAB_UNITS + (unit_t)__builtin_ctz(superslab(number)->dirty), to = from;
   unit_t end = arena.zones[zone_of(from)].committed_to; /* the table may end there, too */
-  while (to < end && to - from < LONGEST) {
+  while (to < end && to - from < most_units) {
     const superslab_t *s = superslab(to / SUPERSLAB_UNITS);
     if ((s->dirty >> to % SUPERSLAB_UNITS & 1) == 0) break;
     if (to % SUPERSLAB_UNITS == 0 && s->dirtied_ms > dirtied_until_ms) break;
@@ -126,7 +126,7 @@ static size_t purge_while(size_t keep_units, uint64_t dirtied_until_ms) {
   size_t purged = 0;
   while (arena.dirty_oldest != 0 && arena.dirty_units > keep_units &&
          superslab(arena.dirty_oldest)->dirtied_ms <= dirtied_until_ms) {
-    size_t units = purge_oldest(dirtied_until_ms);
+    size_t units = purge_oldest(min_size(arena.dirty_units - keep_units, LONGEST_PURGE_UNITS), dirtied_until_ms);
     if (units == 0) break;
     purged += units;
   }

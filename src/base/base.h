@@ -40,6 +40,20 @@ void hak_assert_failed(const char *condition, const char *file, int line) __attr
 #define HAK_ASSERT(c) ((void)sizeof((c) ? 1 : 0))
 #endif
 
+/* A look at a field that its owner writes without synchronisation: any value that
+ * it has had lately will do. Only in functions marked HAK_LOOKS_ON. */
+#define HAK_LOOK(field) (*(const volatile __typeof__(field) *)&(field))
+#if defined(__SANITIZE_THREAD__)
+#define HAK_LOOKS_ON __attribute__((no_sanitize_thread))
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAK_LOOKS_ON __attribute__((no_sanitize("thread")))
+#endif
+#endif
+#if !defined(HAK_LOOKS_ON)
+#define HAK_LOOKS_ON
+#endif
+
 /* For the invariant walker, which is there in every build. */
 #define HAK_CHECK(c) (HAK_LIKELY(c) ? (void)0 : hak_assert_failed(#c, __FILE__, __LINE__))
 

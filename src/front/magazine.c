@@ -151,12 +151,13 @@ void magazines_drop(heap_t *heap) {
 }
 
 /* ---- Looking ------------------------------------------------------------------------*/
-size_t magazines_cached_bytes(const heap_t *heap) {
+HAK_LOOKS_ON size_t magazines_cached_bytes(const heap_t *heap) {
   size_t bytes = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    void **limit = HAK_LOOK(heap->limit[c]), **top = HAK_LOOK(heap->top[c]);
     /* Another thread may be changing the array under us: a figure out of range
      * is one that was never true. */
-    size_t count = count_of(heap, c);
+    size_t count = HAK_LOOK(heap->magazines[c].capacity) - (size_t)(limit - top);
     if (count <= MAX_CAPACITY) bytes += count * size_classes[c].block_bytes;
   }
   return bytes;

@@ -23,7 +23,7 @@ const char *stats_version(void) {
 
 /* Other threads allocate while we walk: a run's record can change between the
  * look at its word and the use of its length, so no length is trusted. */
-static void add_zone(hak_stats_t *stats, zone_id_t zone) {
+static HAK_LOOKS_ON void add_zone(hak_stats_t *stats, zone_id_t zone) {
   unit_t end = arena_zone_end(zone);
   for (unit_t unit = the_map.zone_first[zone]; unit < end;) {
     const unit_record_t *r = &the_map.records[unit];
@@ -41,13 +41,13 @@ static void add_zone(hak_stats_t *stats, zone_id_t zone) {
         size_t words = ((size_t)c->capacity + 63) / 64, remote = 0;
         for (size_t w = 0; w < words; w++)
           remote += (size_t)__builtin_popcountll(atomic64_load_relaxed(&the_map.remote_bits[unit][w]));
-        stats->free_in_slabs += (min_size(r->slab.free_count, c->capacity) + remote) * c->block_bytes;
+        stats->free_in_slabs += (min_size(HAK_LOOK(r->slab.free_count), c->capacity) + remote) * c->block_bytes;
       }
     } else if (word == word_make(0, KIND_HUGE)) {
-      units = max_size(r->run_units, 1);
+      units = max_size(HAK_LOOK(r->run_units), 1);
       stats->huge_bytes += units << UNIT_SHIFT;
     } else if (word == 0) {
-      units = max_size(r->run_units, 1);
+      units = max_size(HAK_LOOK(r->run_units), 1);
     }
     unit += (unit_t)min_size(units, end - unit);
   }

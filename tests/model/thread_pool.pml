@@ -1,7 +1,7 @@
 /*
  * Owners and threads, as in src/slab/pool.c and src/front/heap.c: threads that
- * attach an owner, work, adopt from pooled owners and detach, and one that forks
- * meanwhile. Looked for: an owner that two threads use, or nobody can find; a
+ * attach an owner, work, adopt from pooled owners and detach, or end without a
+ * word, and one that forks meanwhile. Looked for: an owner that two threads use, or nobody can find; a
  * visit to an owner that is not pooled; and in the child, an owner that is taken
  * for whole although its thread was changing it.
  *
@@ -29,6 +29,8 @@ byte made, top, next_visit;
 
 bit torn[OWNERS + 1];  /* its lists or bitmaps are half changed */
 byte users[OWNERS + 1];
+byte thread_of[OWNERS + 1];
+bit gone[THREADS + 2]; /* the thread does not exist any more */
 byte running = THREADS + 1;
 
 /* ---- The gate: src/os/lock.c -----------------------------------------------------*/
@@ -63,8 +65,35 @@ inline push(o) {
   top = o
 }
 
+/* Of a thread that has ended without a word. */
+inline pool_the_forgotten() {
+  visit = 1;
+  do
+  :: visit <= made ->
+     if
+#ifdef BUG_LIVING_ARE_FORGOTTEN
+     :: state[visit] == ATTACHED && !busy[visit] ->
+#elif defined(BUG_FORGOTTEN_WHILE_BUSY)
+     :: state[visit] == ATTACHED && gone[thread_of[visit]] ->
+#else
+     :: state[visit] == ATTACHED && gone[thread_of[visit]] && !busy[visit] ->
+#endif
+        users[visit]--;
+        push(visit)
+     :: else
+     fi;
+     visit++
+  :: else -> break
+  od;
+  visit = 0
+}
+
 inline attach() {
   enter();
+  if
+  :: top == 0 -> pool_the_forgotten()
+  :: else
+  fi;
   if
   :: top != 0 ->
      own = top;
@@ -75,11 +104,11 @@ inline attach() {
      :: else
      fi;
 #endif
-     state[own] = ATTACHED
+     state[own] = ATTACHED; thread_of[own] = me
   :: else ->
      own = made + 1;
      made = own;
-     state[own] = ATTACHED
+     state[own] = ATTACHED; thread_of[own] = me
   fi;
   leave();
   d_step { users[own]++; assert(users[own] == 1) }
@@ -128,20 +157,19 @@ inline adopt() {
 
 inline detach() {
   busy[own] = 1;
-  change(own); /* magazines flushed and dropped */
-  busy[own] = 0;
 #ifdef BUG_POOLED_BEFORE_FLUSH
   users[own]--;
   enter();
+  busy[own] = 0;
   push(own);
   leave();
-  busy[own] = 1;
   change(own);
-  busy[own] = 0;
 #else
+  change(own); /* magazines flushed and dropped */
   enter();
   change(own); /* remote frees collected, empty slabs released */
   users[own]--;
+  busy[own] = 0;
   push(own);
   leave();
 #endif
@@ -151,9 +179,17 @@ inline detach() {
 proctype thread(byte me) {
   byte own, visit, lives = LIVES;
   do
-  :: lives > 0 -> attach(); work(); detach(); lives--
+  :: lives > 1 -> attach(); work(); detach(); lives--
+  :: lives == 1 ->
+     attach(); work(); lives--;
+     if
+     :: detach()
+     :: own = 0 /* it ends without a word */
+     :: busy[own] = 1; d_step { torn[own] = 1; own = 0 } /* in the middle of a change */
+     fi
   :: lives == 0 -> break
   od;
+  gone[me] = 1;
   running--
 }
 
@@ -235,13 +271,25 @@ init {
   byte o, count;
   atomic { run thread(1); run thread(2); run forker(3) };
   running == 0;
-  /* Nobody is left: every owner waits in the pool, once. */
+  /* Nobody is left: every owner waits in the pool, once, or its thread has ended
+   * without a word: while nobody has needed it, or in the middle of a change. */
   d_step {
     o = top;
     do
     :: o != 0 && count < made -> assert(state[o] == POOLED && users[o] == 0 && !torn[o] && !busy[o]); count++; o = next[o]
     :: else -> break
     od;
-    assert(o == 0 && count == made && made <= OWNERS)
+    assert(o == 0);
+    o = 1;
+    do
+    :: o <= made ->
+       if
+       :: state[o] == ATTACHED -> assert(users[o] == 1 && torn[o] == busy[o]); count++
+       :: else -> assert(state[o] == POOLED)
+       fi;
+       o++
+    :: else -> break
+    od;
+    assert(count == made && made <= OWNERS)
   }
 }

@@ -30,10 +30,11 @@ target_compile_options(hak_test_flags INTERFACE
   -fno-builtin -g -Wall -Wextra
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-alloc-size-larger-than -Wno-mismatched-new-delete>
   $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-alloc-size-larger-than>
-  $<$<C_COMPILER_ID:GNU>:-Wno-free-nonheap-object -Wno-use-after-free>)
+  $<$<C_COMPILER_ID:GNU>:-Wno-free-nonheap-object -Wno-use-after-free>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>)
 target_include_directories(hak_test_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-target_compile_definitions(hak_test_flags INTERFACE _GNU_SOURCE)
+target_compile_definitions(hak_test_flags INTERFACE _GNU_SOURCE $<$<BOOL:${CMAKE_CROSSCOMPILING}>:HAK_TEST_EMULATED>)
 if(HAKMEM_SANITIZE)
   target_compile_options(hak_test_flags INTERFACE -fsanitize=${HAKMEM_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(hak_test_flags INTERFACE -fsanitize=${HAKMEM_SANITIZE})

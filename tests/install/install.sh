@@ -1,0 +1,27 @@
+#!/bin/sh
+# install.sh BUILD WORK: installs the build tree BUILD below WORK and uses it there.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$1 work=$2
+command -v pkg-config >/dev/null || { echo "skipped: no pkg-config"; exit 77; }
+
+rm -rf "$work"
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+library=$(dirname "$(find "$work/prefix" -name libhakmem.a)")
+[ -f "$work/prefix/include/hakmem.h" ] && [ -f "$work/prefix/share/man/man3/libhakmem.3" ] ||
+  { echo "the header or the man page is not installed"; exit 1; }
+
+# find_package, both libraries
+cmake -S "$here/consumer" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build "$work/build" >/dev/null
+"$work/build/with_shared"
+"$work/build/with_static"
+
+# pkg-config, from another place than the one it was configured for
+export PKG_CONFIG_PATH="$library/pkgconfig"
+cc "$here/consumer/main.c" -o "$work/with_pkg_config" $(pkg-config --cflags --libs hakmem)
+LD_LIBRARY_PATH=$library "$work/with_pkg_config"
+
+# and a program that was never linked to it
+HAKMEM_STATS_FILE=$work/stats.json LD_PRELOAD=$library/libhakmem.so "$work/build/with_nothing"
+grep -q '"refills": [1-9]' "$work/stats.json" || { echo "the preloaded library did not serve"; exit 1; }

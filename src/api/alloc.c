@@ -18,6 +18,13 @@ static void *no_memory(void) {
 
 HAK_INLINE bool is_class(uint32_t word) { return word_owner(word) != 0 && word_kind(word) < SIZE_CLASS_COUNT; }
 
+/* Bytes of the block that an address lies in, whose word is no class's. */
+static size_t bytes_around(const void *address) {
+  size_t unit = map_unit_of(address);
+  while (atomic32_load_relaxed(map_word(unit)) == word_make(0, KIND_INNER)) unit--;
+  return alloc_usable_size(map_address((unit_t)unit));
+}
+
 /* ---- malloc --------------------------------------------------------------------*/
 static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
   if (bytes > PTRDIFF_MAX) return no_memory();
@@ -44,11 +51,11 @@ static HAK_NOINLINE void free_any(void *block) {
     heap_free(block, word);
   else if (word == word_make(0, KIND_HUGE)) {
     if (block != map_address((unit_t)map_unit_of(block)))
-      error_report(ERROR_INTERIOR_FREE, block, huge_usable_size(block), 0);
+      error_report(ERROR_INTERIOR_FREE, block, bytes_around(block), 0);
     else if (!huge_free(block))
       error_report(ERROR_DOUBLE_FREE, block, 0, 0);
   } else if (word == word_make(0, KIND_INNER)) {
-    error_report(ERROR_INTERIOR_FREE, block, 0, 0);
+    error_report(ERROR_INTERIOR_FREE, block, bytes_around(block), 0);
   } else if (map_unit_of(block) < the_map.units || !foreign_free(block)) {
     error_report(ERROR_WILD_FREE, block, 0, 0);
   }
@@ -65,9 +72,15 @@ HAK_INLINE bool stays_when_shrunk(size_t held, size_t bytes) {
   return bytes <= held && (bytes >= held / 2 || held <= 32);
 }
 
+/* Set once a realloc had to leave a block larger than its new size for want of
+ * memory: from then on a size in C's free_sized may be any that is smaller.
+ * Relaxed: what hands the block over orders it. */
+static atomic32 some_stayed_large;
+
 /* Whether a block of that word can have been asked for with `bytes`. */
 static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_be_shrunk) {
   if (word == 0) return true; /* foreign or a mistake: alloc_free says */
+  if (may_be_shrunk && atomic32_load_relaxed(&some_stayed_large) && bytes <= alloc_usable_size(block)) return true;
   if (!is_class(word)) return word != word_make(0, KIND_HUGE) || huge_may_have_size(block, bytes);
   if (bytes <= LARGE_MAX_BYTES && size_class_of(bytes) == word_kind(word)) return true;
   return may_be_shrunk && stays_when_shrunk(size_classes[word_kind(word)].block_bytes, bytes);
@@ -119,8 +132,10 @@ static void *realloc_by_copy(void *block, size_t old_bytes, size_t bytes) {
 static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
   int saved_errno = errno;
   void *moved = realloc_by_copy(block, old_bytes, bytes);
-  if (moved == NULL) errno = saved_errno;
-  return moved != NULL ? moved : block;
+  if (moved != NULL) return moved;
+  errno = saved_errno;
+  atomic32_store_relaxed(&some_stayed_large, 1);
+  return block;
 }
 
 static void *realloc_foreign(void *block, size_t bytes) {
@@ -180,7 +195,10 @@ void *alloc_realloc(void *block, size_t bytes) {
     return moved != NULL ? moved : no_memory();
   }
   if (word == 0 && map_unit_of(block) >= the_map.units) return realloc_foreign(block, bytes);
-  error_report(word == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, 0, 0);
+  if (word == 0)
+    error_report(ERROR_WILD_FREE, block, 0, 0);
+  else
+    error_report(ERROR_INTERIOR_FREE, block, bytes_around(block), 0);
   return no_memory();
 }
 

@@ -65,7 +65,9 @@ static void plan(char *base, size_t bytes, bool is_reserved) {
   the_map.remote_bits = (void *)parts[4];
   the_map.superslabs = (void *)parts[5];
   the_map.heaps = next;
-  the_map.heaps_end = next + bytes / 256;
+  /* A heap's record for each 34 KiB or so of the machine's memory: a thread costs
+   * the kernel more than that. */
+  the_map.heaps_end = next + bytes / 64;
   the_map.metadata = the_map.heaps_end + GUARD_BYTES;
   the_map.metadata_end = the_map.metadata + bytes / 64;
   next = the_map.metadata_end + GUARD_BYTES;

@@ -54,5 +54,6 @@ uint64_t error_count(void) { return atomic64_load_relaxed(&errors); }
 
 void hak_assert_failed(const char *condition, const char *file, int line) {
   error_warn("internal error: '%s' does not hold at %s:%d", condition, file, line);
+  gates_pass_for_ever();
   abort();
 }

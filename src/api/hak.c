@@ -15,7 +15,9 @@ void *hak_calloc(size_t count, size_t bytes) { return alloc_calloc(count, bytes)
 void *hak_realloc(void *block, size_t bytes) { return alloc_realloc(block, bytes); }
 void *hak_reallocarray(void *block, size_t count, size_t bytes) { return posix_reallocarray(block, count, bytes); }
 void *hak_aligned_alloc(size_t alignment, size_t bytes) { return posix_aligned_alloc(alignment, bytes); }
-int hak_posix_memalign(void **out, size_t alignment, size_t bytes) { return posix_memalign_into(out, alignment, bytes); }
+int hak_posix_memalign(void **out, size_t alignment, size_t bytes) {
+  return posix_memalign_into(out, alignment, bytes);
+}
 void hak_free(void *block) { alloc_free(block); }
 void hak_free_sized(void *block, size_t bytes) { alloc_free_sized(block, bytes); }
 void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) {

@@ -64,7 +64,8 @@ void stats_collect(hak_stats_t *stats) {
   stats->metadata = usage.metadata + metadata_committed_bytes();
   for (zone_id_t zone = 0; zone < ZONE_COUNT; zone++) add_zone(stats, zone);
   stats->cached = heap_cached_bytes();
-  size_t all = stats->slab_bytes + stats->large_bytes + stats->huge_bytes, unused = stats->cached + stats->free_in_slabs;
+  size_t all = stats->slab_bytes + stats->large_bytes + stats->huge_bytes;
+  size_t unused = stats->cached + stats->free_in_slabs;
   stats->live = all > unused ? all - unused : 0;
   stats->heap_count = pool_owner_count();
   stats->heap_pooled_count = pool_pooled_count();

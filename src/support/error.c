@@ -35,7 +35,8 @@ void error_report(error_kind_t kind, const void *address, size_t block_bytes, si
       error_warn("double free of %p (block of %zu bytes): it is already free", address, block_bytes);
       break;
     case ERROR_INTERIOR_FREE:
-      error_warn("invalid free of %p: an interior pointer, not the start of a block of %zu bytes", address, block_bytes);
+      error_warn("invalid free of %p: an interior pointer, not the start of a block of %zu bytes", address,
+                 block_bytes);
       break;
     case ERROR_WILD_FREE:
       error_warn("invalid free of %p: no allocated block is there (class: none); never allocated, or a double free",

@@ -38,6 +38,15 @@ class BothSurfaces : public testing::TestWithParam<const Surface *> {
   INSTANTIATE_TEST_SUITE_P(as, Suite, testing::Values(&libc_surface, &hak_surface),          \
                            [](const auto &info) { return std::string(info.param->name); })
 
+/* qemu-user 7.2 takes no limit of memory from setrlimit, and loses pages that
+ * mremap moves with MREMAP_DONTUNMAP, as realloc does with big blocks. */
+#ifdef HAK_TEST_EMULATED
+inline constexpr bool kEmulated = true;
+#else
+inline constexpr bool kEmulated = false;
+#endif
+inline constexpr std::size_t kLargestRealloc = kEmulated ? 100000 : SIZE_MAX;
+
 inline bool aligned_to(const void *block, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(block) % alignment == 0;
 }

@@ -61,11 +61,11 @@ class Result:
 
 def describe_status(status):
     if status >= 0:
-        return f"exit status {status}"
+        return f"ended with exit status {status}"
     try:
-        return f"killed by {signal.Signals(-status).name}"
+        return f"was killed by {signal.Signals(-status).name}"
     except ValueError:
-        return f"killed by signal {-status}"
+        return f"was killed by signal {-status}"
 
 
 def last_lines(text):
@@ -159,7 +159,7 @@ class Runner:
         result = process.finish()
         if result.status < 0 if status is None else result.status != status:
             wanted = "" if status is None else f", expected {status}"
-            raise process.failure(f"ended with {describe_status(result.status)}{wanted}")
+            raise process.failure(f"{describe_status(result.status)}{wanted}")
         return result
 
     def run(self, *command, env=None, stdin=None, timeout=120, status=0):
@@ -191,7 +191,7 @@ def wait_until(condition, process, what, timeout=20):
         if process.ended():
             raise process.failure(f"ended before {what}")
         if time.monotonic() > deadline:
-            raise process.failure(f"runs, but not {what} within {timeout} s")
+            raise process.failure(f"runs, but for {timeout} s the test waited in vain until {what}")
         time.sleep(0.02)
 
 

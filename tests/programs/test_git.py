@@ -3,7 +3,7 @@ import random
 
 import harness
 
-COMMITS = 40
+COMMITS = 25
 ENVIRONMENT = {
     "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_AUTHOR_DATE": "1700000000 +0000",
@@ -34,7 +34,7 @@ def test(runner):
     clone = runner.directory / "clone"
     # By URL, so that the objects go through upload-pack and index-pack.
     git("clone", "-q", f"file://{repository}", clone)
-    git("-C", clone, "checkout", "-q", "-b", "side", "HEAD~20")
+    git("-C", clone, "checkout", "-q", "-b", "side", "HEAD~12")
     (clone / "side.txt").write_text("side\n")
     git("-C", clone, "add", "side.txt")
     git("-C", clone, "commit", "-q", "-m", "side")

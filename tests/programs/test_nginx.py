@@ -36,7 +36,7 @@ def test(runner):
     text = text.replace("PORT", str(port)).replace("USER", getpass.getuser())
     (runner.directory / "nginx.conf").write_text(text)
     server = runner.start("nginx", "-p", runner.directory, "-c", "nginx.conf", "-e", "stderr")
-    harness.wait_until(lambda: harness.can_connect(port), server, "listens")
+    harness.wait_until(lambda: harness.can_connect(port), server, "it listens")
     runner.check_server(server)
 
     outputs = {f"GET /{place}{name}": fetch(port, f"/{place}{name}")

@@ -4,7 +4,7 @@ import socket
 
 import harness
 
-KEYS = 20000
+KEYS = 8000
 
 
 def configuration(runner):
@@ -15,8 +15,8 @@ def configuration(runner):
 def start(runner):
     # A socket in our own directory disturbs no other server and needs no port.
     server = runner.start("redis-server", *configuration(runner))
-    harness.wait_until((runner.directory / "socket").exists, server, "listens")
-    harness.wait_until(lambda: "PONG" in cli(runner, "PING", status=None), server, "answers")
+    harness.wait_until((runner.directory / "socket").exists, server, "it listens")
+    harness.wait_until(lambda: "PONG" in cli(runner, "PING", status=None), server, "it answers")
     runner.check_server(server)
     return server
 
@@ -76,12 +76,12 @@ def fill(runner):
 def test(runner):
     harness.require("redis-server", "redis-cli", "redis-benchmark")
     server = start(runner)
-    outputs = {"answers": fill(runner)}
+    outputs = {"it answers": fill(runner)}
     cli(runner, "BGSAVE")  # the child walks the heap while the parent changes it
-    runner.run("redis-benchmark", "-s", "socket", "-q", "-n", "20000", "-c", "30", "-P", "8", "-r", "5000", "-d", "300",
+    runner.run("redis-benchmark", "-s", "socket", "-q", "-n", "8000", "-c", "30", "-P", "8", "-r", "5000", "-d", "300",
                "-t", "set,get,incr,lpush,rpop,sadd,hset,spop,zadd,mset")
     harness.wait_until(lambda: "rdb_bgsave_in_progress:0" in cli(runner, "INFO", "persistence"), server,
-                       "ended its background save")
+                       "it ended its background save")
     persistence = cli(runner, "INFO", "persistence")
     if "rdb_last_bgsave_status:ok" not in persistence:
         raise harness.Failure(f"{runner.title}: redis-server's background save failed:\n{persistence}")

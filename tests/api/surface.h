@@ -45,7 +45,7 @@ inline constexpr bool kEmulated = true;
 #else
 inline constexpr bool kEmulated = false;
 #endif
-inline constexpr std::size_t kLargestRealloc = kEmulated ? 100000 : SIZE_MAX;
+inline constexpr std::size_t kLargestRealloc = kEmulated ? 40000 : SIZE_MAX;
 
 inline bool aligned_to(const void *block, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(block) % alignment == 0;

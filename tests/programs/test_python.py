@@ -24,8 +24,8 @@ FEWEST_TESTS = 60
 
 # One line of unittest's report: name (class) ... verdict. What a test prints
 # itself may stand between the two, so the verdict is looked for at the end.
-VERDICT = re.compile(r"^(?P<name>\w+ \([\w.]+\))(?:.|\n)*?\.\.\. (?:.|\n)*?(?P<verdict>\bok|\bFAIL|\bERROR|\bskipped .*|\bexpected failure)$",
-                     re.MULTILINE)
+VERDICT = re.compile(r"^(?P<name>\w+ \([\w.]+\))(?:.|\n)*?\.\.\. (?:.|\n)*?"
+                     r"(?P<verdict>\bok|\bFAIL|\bERROR|\bskipped .*|\bexpected failure)$", re.MULTILINE)
 
 
 def interpreter():

@@ -1,0 +1,324 @@
+/*
+ * Each scenario runs again and again, in a fresh process each time: the first
+ * time its first call to the system that can fail does, then the second, ... until
+ * it ends before the fault is reached. And once more with all calls from there on
+ * failing. Whatever happens, an allocation gives a good block or NULL and ENOMEM,
+ * no block loses its contents, and when memory is back everything works and
+ * nothing is lost.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "support/payload.h"
+#include "support/process.h"
+
+#include <hakmem.h>
+#include <observe/check.h>
+#include <os/os.h>
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using hak_test::Random;
+
+constexpr size_t kKiB = 1024, kMiB = size_t{1} << 20;
+
+[[noreturn]] void fail(const char *what, size_t bytes) {
+  std::fprintf(stderr, "%s (%zu bytes, errno %d)\n", what, bytes, errno);
+  _exit(1);
+}
+
+/* A program that looks at every result. */
+class Program {
+ public:
+  explicit Program(uint64_t stream = 1) : random(stream), next_key_(stream << 32) {}
+
+  void *keep(size_t bytes, size_t alignment, bool zeroed, const std::function<void *()> &allocate) {
+    errno = 0;
+    auto *block = static_cast<unsigned char *>(allocate());
+    if (block == nullptr) {
+      if (errno != ENOMEM) fail("NULL, and errno is not ENOMEM", bytes);
+      refused++;
+      return nullptr;
+    }
+    if (reinterpret_cast<uintptr_t>(block) % alignment != 0) fail("a block is not aligned", bytes);
+    if (hak_usable_size(block) < bytes) fail("a block is too small", bytes);
+    for (size_t i = 0; zeroed && i < bytes; i += i < 5000 ? 1 : 4001)
+      if (block[i] != 0) fail("calloc is not zero", bytes);
+    hak_test::stamp_as(block, bytes, ++next_key_);
+    blocks.push_back({block, bytes, next_key_});
+    return block;
+  }
+  void *malloc(size_t bytes) {
+    return keep(bytes, 16, false, [&] { return hak_malloc(bytes); });
+  }
+  void *calloc(size_t bytes) {
+    return keep(bytes, 16, true, [&] { return hak_calloc(1, bytes); });
+  }
+  void *aligned(size_t alignment, size_t bytes) {
+    return keep(bytes, alignment, false, [&] { return hak_aligned_alloc(alignment, bytes); });
+  }
+  void realloc(size_t index, size_t bytes) {
+    Block &b = blocks[index];
+    errno = 0;
+    void *moved = hak_realloc(b.at, bytes);
+    if (moved == nullptr) {
+      if (errno != ENOMEM) fail("realloc: NULL, and errno is not ENOMEM", bytes);
+      refused++;
+      check(b, "a realloc that failed changed the block");
+      return;
+    }
+    b.at = moved;
+    if (!hak_test::stamped_as(moved, bytes < b.bytes ? bytes : b.bytes, b.key, b.bytes)) fail("realloc lost contents", bytes);
+    b.bytes = bytes;
+    hak_test::stamp_as(moved, bytes, b.key);
+  }
+  void free(size_t index) {
+    std::swap(blocks[index], blocks.back());
+    check(blocks.back(), "a block lost its contents");
+    errno = 1234;
+    hak_free(blocks.back().at);
+    if (errno != 1234) fail("free changed errno", blocks.back().bytes);
+    blocks.pop_back();
+  }
+  void free_half() {
+    for (size_t n = blocks.size() / 2; n > 0; n--) free(random.below(blocks.size()));
+  }
+  void free_all() {
+    while (!blocks.empty()) free(blocks.size() - 1);
+  }
+
+  struct Block {
+    void *at;
+    size_t bytes;
+    uint64_t key;
+  };
+  static void check(const Block &b, const char *what) {
+    if (!hak_test::stamped_as(b.at, b.bytes, b.key, b.bytes)) fail(what, b.bytes);
+  }
+  std::vector<Block> blocks;
+  Random random;
+  size_t refused = 0;
+
+ private:
+  uint64_t next_key_;
+};
+
+/* When memory is back: everything works. */
+void recover() {
+  Program program(99);
+  for (size_t bytes : {1ul, 100ul, 1000ul, 5000ul, 60000ul, 300000ul, 5 * kMiB})
+    for (size_t held = 0; held < 30 * bytes && held < 2 * kMiB; held += bytes) {
+      if (program.malloc(bytes) == nullptr) fail("memory is back, and malloc still refuses", bytes);
+      if (program.calloc(bytes) == nullptr) fail("memory is back, and calloc still refuses", bytes);
+    }
+  if (program.aligned(64 * kMiB, 100) == nullptr) fail("memory is back, and aligned_alloc still refuses", 100);
+  std::thread([&] { program.free_half(); }).join();
+  program.free_all();
+}
+
+enum { REACHED = 40, NOT_REACHED = 41 };
+
+/* What runs in the child. `may_leave` bytes may be lost to blocks that could not be freed. */
+int run(const std::function<void()> &scenario, uint64_t nth, bool sticky, size_t may_leave) {
+  os_fault_set(nth, sticky);
+  scenario();
+  bool reached = os_fault_set(0, false) >= nth;
+  hak__check_all();
+  recover();
+  hak__check_all();
+  hak_thread_flush();
+  hak_stats_t stats;
+  hak_stats(&stats, sizeof stats);
+  if (stats.live > may_leave) fail("all is freed, and some is live still", stats.live);
+  if (stats.errors != 0) fail("a correct free was taken for a mistake", stats.errors);
+  return reached ? REACHED : NOT_REACHED;
+}
+
+void fail_each_call(const std::function<void()> &scenario, uint64_t at_least, size_t may_leave = 0) {
+  for (bool sticky : {false, true}) {
+    uint64_t nth = 1;
+    for (;; nth++) {
+      hak_test::Outcome outcome = hak_test::in_child([&] { return run(scenario, nth, sticky, may_leave); });
+      if (outcome.exited_with(NOT_REACHED)) break;
+      ASSERT_TRUE(outcome.exited_with(REACHED))
+          << "with call " << nth << (sticky ? " and all after it" : "") << " to the system failing: "
+          << outcome.describe();
+      ASSERT_LT(nth, 2000u) << "the scenario has no end";
+    }
+    std::printf("%llu calls%s\n", static_cast<unsigned long long>(nth - 1), sticky ? ", each with all after it" : "");
+    EXPECT_GT(nth, at_least) << "the scenario reaches fewer calls than it should: it tests less";
+  }
+}
+
+}  // namespace
+
+TEST(Fault, TheFirstAllocation) {
+  fail_each_call([] {
+    Program program;
+    program.malloc(24);
+    program.free_all();
+  }, 5);
+}
+
+TEST(Fault, TinyBlocksMakeTheHeapGrow) {
+  fail_each_call([] {
+    Program program;
+    for (int i = 0; i < 12000; i++) program.malloc(program.random.below(1025));
+    program.free_half();
+    for (int i = 0; i < 5000; i++) program.malloc(program.random.below(1025));
+    program.free_all();
+  }, 12);
+}
+
+TEST(Fault, MidBlocks) {
+  fail_each_call([] {
+    Program program;
+    for (int i = 0; i < 400; i++) program.malloc(program.random.size_between(1025, 65536));
+    program.free_half();
+    for (int i = 0; i < 200; i++) program.malloc(program.random.size_between(1025, 65536));
+    program.free_all();
+  }, 10);
+}
+
+TEST(Fault, LargeBlocks) {
+  fail_each_call([] {
+    Program program;
+    for (int i = 0; i < 40; i++) program.malloc(program.random.size_between(65537, 2 * kMiB));
+    program.free_half();
+    for (int i = 0; i < 20; i++) program.malloc(program.random.size_between(65537, 4 * kMiB));
+    program.free_all();
+  }, 10);
+}
+
+TEST(Fault, HugeBlocksGrowAndShrink) {
+  fail_each_call([] {
+    Program program;
+    for (int i = 0; i < 2; i++) program.malloc(5 * kMiB);
+    for (size_t bytes : {6 * kMiB, 10 * kMiB, 16 * kMiB, 7 * kMiB, 3 * kMiB, 100 * kKiB, 300 * kKiB, 9 * kMiB})
+      for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes + i * kMiB / 4);
+    program.free_all();
+  }, 15);
+}
+
+TEST(Fault, BlocksGrowThroughAllSizes) {
+  fail_each_call([] {
+    Program program;
+    for (int i = 0; i < 2; i++) program.malloc(1);
+    for (size_t bytes = 10; bytes < 12 * kMiB; bytes += bytes / 2 + 7)
+      for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes);
+    for (size_t bytes = 10 * kMiB; bytes > 0; bytes /= 5)
+      for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes);
+    program.free_all();
+  }, 12);
+}
+
+TEST(Fault, ZeroedBlocks) {
+  fail_each_call([] {
+    Program program;
+    for (int round = 0; round < 3; round++) {
+      for (int i = 0; i < 25; i++) program.calloc(program.random.size_between(1, i % 20 == 0 ? 6 * kMiB : 500 * kKiB));
+      program.free_half();
+    }
+    program.free_all();
+  }, 10);
+}
+
+TEST(Fault, AlignedBlocks) {
+  fail_each_call([] {
+    Program program;
+    for (size_t alignment = 16; alignment <= 256 * kMiB; alignment *= 8)
+      for (size_t bytes : {1ul, 3000ul, 5 * kMiB}) program.aligned(alignment, bytes);
+    program.free_half();
+    program.free_all();
+  }, 10);
+}
+
+TEST(Fault, MemoryIsGivenBack) {
+  fail_each_call([] {
+    Program program;
+    for (int i = 0; i < 5; i++) program.malloc(4 * kMiB), program.malloc(7 * kMiB), program.malloc(3000);
+    program.free_half();
+    hak_trim(8 * kMiB);
+    program.free_half();
+    hak_trim(0);
+    for (int i = 0; i < 4; i++) program.calloc(4 * kMiB);
+    program.free_all();
+    hak_trim(0);
+  }, 25);
+}
+
+TEST(Fault, BatchesMakeMagazinesGrow) {
+  fail_each_call([] {
+    Program program;
+    for (size_t bytes : {24, 200, 1000, 3000})
+      for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 1000; i++) program.malloc(bytes);
+        program.free_all();
+      }
+    hak_thread_flush();
+  }, 10);
+}
+
+/* A thread that gets no heap can free nothing: what it tried to stays out. */
+TEST(Fault, ThreadsStart) {
+  constexpr size_t kEach = 50, kBytes = 100, kRounds = 10;
+  fail_each_call([=] {
+    Program program;
+    for (size_t round = 0; round < kRounds; round++) {
+      for (size_t i = 0; i < kEach; i++) program.malloc(kBytes);
+      std::vector<std::thread> threads;
+      for (uint64_t t = 0; t < 3; t++)
+        threads.emplace_back([t, round] {
+          Program mine(t + 2 + round * 10);
+          for (int i = 0; i < 30; i++) mine.malloc(mine.random.size_between(1, 20000));
+          mine.free_all();
+        });
+      for (std::thread &thread : threads) thread.join();
+      std::thread([&] { program.free_all(); }).join();
+    }
+  }, 10, kEach * kRounds * 112 /* bytes of a block of 100 */);
+}
+
+TEST(Fault, BlocksAreFreedByOtherThreads) {
+  fail_each_call([] {
+    Program program;
+    for (int round = 0; round < 6; round++) {
+      std::vector<Program> producers;
+      for (uint64_t t = 0; t < 2; t++) producers.emplace_back(t + 2);
+      std::vector<std::thread> threads;
+      for (Program &producer : producers)
+        threads.emplace_back([&producer] {
+          for (int i = 0; i < 600; i++) producer.malloc(producer.random.size_between(1, i % 100 == 0 ? 200000 : 3000));
+        });
+      for (std::thread &thread : threads) thread.join();
+      program.malloc(10); /* this thread has a heap, if it can */
+      for (Program &producer : producers) producer.free_all();
+      program.free_half();
+      hak_thread_flush();
+    }
+    program.free_all();
+  }, 10, 6 * 2 * 600 * size_t{200000});
+}
+
+TEST(Fault, LookingIsSafeWhateverFails) {
+  fail_each_call([] {
+    Program program;
+    int local = 0;
+    if (hak_owns(&local)) fail("a local variable is ours", 0);
+    program.malloc(100);
+    program.malloc(10 * kMiB);
+    hak_stats_json([](void *, const char *, size_t) { return true; }, nullptr);
+    hak_stats_t stats;
+    hak_stats(&stats, sizeof stats);
+    for (const Program::Block &b : program.blocks)
+      if (!hak_owns(b.at)) fail("a live block is not ours", b.bytes);
+    program.free_all();
+  }, 5);
+}

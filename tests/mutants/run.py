@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Builds the tests with one planted bug and requires that they find it.
+
+A .mutant file says what is wrong and who has to notice:
+
+    # why it matters, in words
+    file: src/slab/slab.c
+    find: unit Slab.*          (program, filter of GoogleTest; several lines: any of them may find it)
+    <<<<
+    text that occurs once in the file
+    ====
+    what stands there instead
+    >>>>
+
+Usage: run.py BUILD.json FILE.mutant
+       run.py BUILD.json --control     runs the same tests without a bug: they pass
+
+SPDX-License-Identifier: MIT
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+WATCHDOG_SECONDS = 60  # a hang is a find, too
+TRIES = 3  # an interleaving may need another seed; bounded work each
+
+
+def parse(path):
+    text = path.read_text()
+    file = re.search(r"^file: (\S+)$", text, re.MULTILINE).group(1)
+    finders = re.findall(r"^find: (\w+) (\S+)$", text, re.MULTILINE)
+    changes = re.findall(r"^<<<<\n(.*?)^====\n(.*?)^>>>>$", text, re.MULTILINE | re.DOTALL)
+    if not finders or not changes:
+        sys.exit(f"{path.name}: no 'find:' or no change")
+    return file, finders, changes
+
+
+def mutate(source, name, changes):
+    text = source.read_text()
+    for was, becomes in changes:
+        if text.count(was) != 1:
+            sys.exit(f"{name} does not apply any more: {source} has its text {text.count(was)} times, not once.\n"
+                     f"Bring the mutant up to date with the source:\n{was}")
+        text = text.replace(was, becomes)
+    return text
+
+
+def build(config, program, source, text, directory):
+    """The test program with the changed file; None if it is built already."""
+    parts = config["programs"][program]
+    binary = directory / program
+    changed = directory / f"{program}_{source.name}"
+    changed.write_text(text)
+    folder = source.parent
+    commands = [
+        [config["cc"], *config["flags"], *parts["flags"], "-iquote", str(folder), "-I", f"{config['source']}/include",
+         "-c", str(changed), "-o", f"{changed}.o"],
+        [config["cxx"], "-o", str(binary), *parts["objects"].split(";"), f"{changed}.o", parts["core"],
+         *config["libraries"], "-pthread", "-ldl"],
+    ]
+    for command in commands:
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if result.returncode != 0:
+            sys.exit(f"the mutant does not build: it has to be a bug, not an error of syntax\n{result.stdout}")
+    return binary
+
+
+def run(*command, **environment):
+    return subprocess.run(command, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", timeout=WATCHDOG_SECONDS)
+
+
+def cases(binary, tests):
+    """The names of the cases that the filter chooses."""
+    suite, names = "", []
+    for line in run(binary, f"--gtest_filter={tests}", "--gtest_list_tests").stdout.splitlines():
+        if line.startswith("  "):
+            names.append(suite + line.split()[0])
+        elif line.split("#")[0].strip().endswith("."):
+            suite = line.split()[0]
+    if not names:
+        sys.exit(f"no test is called {tests}")
+    return names
+
+
+def finds(binary, tests, seed):
+    """How one of the tests failed, in a line; None if all passed. Each case has a
+    process of its own, as under ctest."""
+    for case in cases(binary, tests):
+        try:
+            result = run(binary, f"--gtest_filter={case}", HAK_STRESS_SEED=str(seed))
+        except subprocess.TimeoutExpired:
+            return f"{case} hung"
+        if result.returncode != 0:
+            lines = [line for line in result.stdout.splitlines()
+                     if line and not line.startswith(("[", "Note:", "Running main"))]
+            return f"{case}, exit status {result.returncode}: " + " | ".join(lines[:3] or ["(no words)"])
+    return None
+
+
+def control(config):
+    """A mutant that is found proves something only if the tests pass without it."""
+    finders = {finder for mutant in HERE.glob("*.mutant") for finder in parse(mutant)[1]}
+    for program, tests in sorted(finders):
+        how = finds(config["programs"][program]["executable"], tests, 1)
+        if how:
+            sys.exit(f"{program} {tests} fails without any bug planted: {how}")
+        print(f"passes: {program} {tests}")
+
+
+def main():
+    config = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    if sys.argv[2] == "--control":
+        control(config)
+        return
+    mutant = pathlib.Path(sys.argv[2])
+    file, finders, changes = parse(mutant)
+    source = pathlib.Path(config["source"]) / file
+    text = mutate(source, mutant.name, changes)
+    with tempfile.TemporaryDirectory(prefix="hak-mutant-") as name:
+        directory = pathlib.Path(name)
+        binaries = {}
+        for seed in range(1, TRIES + 1):
+            for program, tests in finders:
+                if program not in binaries:
+                    binaries[program] = build(config, program, source, text, directory)
+                how = finds(binaries[program], tests, seed)
+                if how:
+                    print(f"found by {program} {tests}, try {seed}: {how}")
+                    return
+    sys.exit(f"{mutant.name} survives: the tests that should find it pass with it in place")
+
+
+if __name__ == "__main__":
+    main()

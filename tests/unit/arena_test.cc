@@ -1,0 +1,317 @@
+/* Runs of units: taken, given, joined, purged. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/payload.h"
+
+#include <map>
+#include <sys/mman.h>
+
+namespace {
+
+using hak_test::is_zero;
+using hak_test::record;
+using hak_test::Random;
+
+/* The arena's caller: keeps what it holds, and marks it. */
+class Arena : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(arena_ready()); }
+  void TearDown() override {
+    while (!held.empty()) give(held.begin()->first);
+    arena_check();
+    EXPECT_EQ(arena_usage().used, 0u) << "everything was given back";
+  }
+
+  struct Run {
+    zone_id_t zone;
+    size_t units;
+    uint64_t key;
+  };
+
+  unit_t take(zone_id_t zone, size_t units, size_t align_units = 1, bool *zero = nullptr) {
+    bool reads_as_zero = false;
+    unit_t first = arena_take(zone, units, align_units, &reads_as_zero);
+    if (zero != nullptr) *zero = reads_as_zero;
+    if (first == 0) return 0;
+    EXPECT_GE(first, the_map.zone_first[zone]);
+    EXPECT_LE(first + units, arena_zone_end(zone));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(map_address(first)) % (align_units * UNIT_BYTES), 0u) << "not aligned";
+    for (size_t i = 0; reads_as_zero && i < units; i++)
+      EXPECT_TRUE(is_zero(map_address(first + i), UNIT_BYTES)) << "unit " << i << " was promised to be zero";
+    auto after = held.upper_bound(first);
+    EXPECT_TRUE(after == held.end() || first + units <= after->first) << "it reaches into the next run";
+    EXPECT_TRUE(after == held.begin() || std::prev(after)->first + std::prev(after)->second.units <= first)
+        << "it lies in another run";
+    hak_test::write_words(first, units, hak_test::kInUse);
+    Run run{zone, units, ++keys};
+    stamp(first, run);
+    held[first] = run;
+    return first;
+  }
+  static void stamp(unit_t first, const Run &run) {
+    for (size_t i = 0; i < run.units; i++) hak_test::stamp_as(map_address(first + i), UNIT_BYTES, run.key + i);
+  }
+  static void expect_stamp(unit_t first, const Run &run) {
+    for (size_t i = 0; i < run.units; i++)
+      ASSERT_TRUE(hak_test::stamped_as(map_address(first + i), UNIT_BYTES, run.key + i, UNIT_BYTES))
+          << "unit " << i << " of a run of " << run.units << " has lost its contents";
+  }
+  void give(unit_t first) {
+    Run run = held.at(first);
+    expect_stamp(first, run);
+    hak_test::write_words(first, run.units, 0);
+    arena_give(first, run.units);
+    held.erase(first);
+  }
+  bool extend(unit_t first, size_t units) {
+    Run &run = held.at(first);
+    if (!arena_extend(first, run.units, units)) return false;
+    hak_test::write_words(first, units, hak_test::kInUse);
+    for (size_t i = run.units; i < units; i++)
+      hak_test::stamp_as(map_address(first + i), UNIT_BYTES, run.key + i);
+    run.units = units;
+    return true;
+  }
+  size_t resident_units(unit_t first, size_t units) {
+    std::vector<unsigned char> pages(units * UNIT_BYTES / os_page_bytes());
+    EXPECT_EQ(mincore(map_address(first), units * UNIT_BYTES, pages.data()), 0);
+    size_t per_unit = UNIT_BYTES / os_page_bytes(), count = 0;
+    for (size_t i = 0; i < pages.size(); i++) count += pages[i] & 1;
+    return count / per_unit;
+  }
+
+  std::map<unit_t, Run> held;
+  uint64_t keys = 0;
+};
+
+}  // namespace
+
+TEST_F(Arena, RandomRunsNeverOverlapAndKeepTheirContents) {
+  Random random(1);
+  uint64_t clock_ms = os_now_ms();
+  for (int i = 0; i < 6000; i++) {
+    zone_id_t zone = random.below(4) == 0 ? ZONE_HUGE : ZONE_SMALL;
+    size_t dice = random.below(100);
+    if (dice < 48) {
+      size_t align = size_t{1} << (random.below(4) == 0 ? random.below(8) : random.below(2));
+      ASSERT_NE(take(zone, random.size_between(1, zone == ZONE_HUGE ? 60 : 20), align), 0u);
+    } else if (dice < 93) {
+      if (held.empty()) continue;
+      give(std::next(held.begin(), static_cast<long>(random.below(held.size())))->first);
+    } else if (dice < 97) {
+      if (held.empty()) continue;
+      auto it = std::next(held.begin(), static_cast<long>(random.below(held.size())));
+      extend(it->first, it->second.units + random.between(1, 10));
+      expect_stamp(it->first, it->second);
+    } else if (dice < 99) {
+      arena_tick(clock_ms += random.below(700));
+    } else {
+      arena_purge(random.below(3) * HAK_MIB(2));
+    }
+    if (i % 25 == 0) arena_check();
+    while (held.size() > 120) give(held.begin()->first);
+  }
+}
+
+TEST_F(Arena, TakesTheShortestGapThatFitsAndTheLowestOfThose) {
+  unit_t eight = take(ZONE_SMALL, 8), wall1 = take(ZONE_SMALL, 1);
+  unit_t five = take(ZONE_SMALL, 5), wall2 = take(ZONE_SMALL, 1);
+  unit_t other_five = take(ZONE_SMALL, 5), wall3 = take(ZONE_SMALL, 1);
+  give(other_five);
+  give(five);
+  give(eight);
+  EXPECT_EQ(take(ZONE_SMALL, 4), five);
+  EXPECT_EQ(take(ZONE_SMALL, 5), other_five);
+  EXPECT_EQ(take(ZONE_SMALL, 5), eight);
+  EXPECT_EQ(take(ZONE_SMALL, 1), five + 4) << "what was left of the cut run";
+  (void)wall1, (void)wall2, (void)wall3;
+}
+
+TEST_F(Arena, NeighboursBecomeOneRunInWhateverOrderTheyComeBack) {
+  int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+  for (auto &order : orders) {
+    unit_t runs[3], first_wall = take(ZONE_SMALL, 1);
+    for (unit_t &run : runs) run = take(ZONE_SMALL, 4);
+    unit_t wall = take(ZONE_SMALL, 1);
+    ASSERT_EQ(runs[2], runs[0] + 8) << "the runs are not neighbours: the test needs another start";
+    for (int i : order) give(runs[i]);
+    arena_check();
+    unit_t whole = take(ZONE_SMALL, 12);
+    EXPECT_EQ(whole, runs[0]);
+    give(whole);
+    give(wall);
+    give(first_wall);
+  }
+}
+
+TEST_F(Arena, AlignedRunsOfEveryAlignment) {
+  take(ZONE_SMALL, 3);
+  take(ZONE_HUGE, 3);
+  for (size_t align = 1; align <= 2048; align *= 2)
+    for (size_t units : {1, 7, 33}) {
+      ASSERT_NE(take(ZONE_SMALL, units, align), 0u) << units << " units at multiples of " << align;
+      ASSERT_NE(take(ZONE_HUGE, units, align), 0u) << units << " units at multiples of " << align;
+      arena_check();
+    }
+}
+
+/* Many gaps are long enough and all start in the wrong place: memory is there all
+ * the same, if need be fresh memory. */
+TEST_F(Arena, AlignedRunsAmongManyGapsThatAreMisplaced) {
+  std::vector<unit_t> gaps;
+  for (int i = 0; i < 40; i++) {
+    gaps.push_back(take(ZONE_HUGE, 70));
+    take(ZONE_HUGE, 58);
+  }
+  for (unit_t gap : gaps) give(gap);
+  for (size_t align = 32; align <= 4096; align *= 2) {
+    size_t end = arena_zone_end(ZONE_HUGE);
+    ASSERT_NE(take(ZONE_HUGE, 65, align), 0u)
+        << "no memory for 65 units at a multiple of " << align << ", with 16 TiB of address space";
+    EXPECT_LE(arena_zone_end(ZONE_HUGE) - end, 2 * align + 1024 + 65) << "the zone grew more than it had to";
+  }
+}
+
+TEST_F(Arena, ARunGrowsOnlyIntoFreeUnitsBehindIt) {
+  unit_t run = take(ZONE_SMALL, 4), next = take(ZONE_SMALL, 4), wall = take(ZONE_SMALL, 1);
+  ASSERT_EQ(next, run + 4);
+  EXPECT_FALSE(extend(run, 5)) << "into a run in use";
+  give(next);
+  EXPECT_FALSE(extend(run, 9)) << "beyond the gap, into the run behind";
+  EXPECT_TRUE(extend(run, 6));
+  EXPECT_TRUE(extend(run, 8));
+  EXPECT_FALSE(extend(run, 9));
+  expect_stamp(run, held.at(run));
+  (void)wall;
+}
+
+TEST_F(Arena, ARunAtTheZonesEndGrowsAsLongAsThereIsMemory) {
+  unit_t run = take(ZONE_HUGE, 100);
+  for (size_t units = 100; units < 4000; units += units / 3) EXPECT_TRUE(extend(run, units + 1)) << "to " << units + 1;
+  expect_stamp(run, held.at(run));
+}
+
+/* ---- Dirty and clean memory ----------------------------------------------------*/
+
+TEST_F(Arena, FreshMemoryReadsAsZeroAndUsedMemoryIsNotPromisedTo) {
+  bool zero = false;
+  unit_t run = take(ZONE_SMALL, 16, 1, &zero);
+  EXPECT_TRUE(zero) << "memory of the system would be cleared again";
+  give(run);
+  EXPECT_EQ(arena_usage().dirty, HAK_MIB(1));
+  EXPECT_EQ(take(ZONE_SMALL, 8, 1, &zero), run);
+  EXPECT_FALSE(zero) << "stamped a moment ago";
+  EXPECT_EQ(arena_usage().dirty, HAK_KIB(512)) << "what is taken is no longer free";
+}
+
+TEST_F(Arena, PurgedMemoryIsGoneAndReadsAsZero) {
+  unit_t run = take(ZONE_SMALL, 64), wall = take(ZONE_SMALL, 1);
+  give(run);
+  EXPECT_EQ(resident_units(run, 64), 64u) << "kept for whoever comes next";
+  EXPECT_GE(arena_purge(HAK_MIB(1)), HAK_MIB(3)) << "all but what was to be kept";
+  EXPECT_LE(arena_usage().dirty, HAK_MIB(1));
+  arena_purge(0);
+  EXPECT_EQ(arena_usage().dirty, 0u);
+  EXPECT_EQ(resident_units(run, 64), 0u) << "still resident";
+  bool zero = false;
+  EXPECT_EQ(take(ZONE_SMALL, 64, 1, &zero), run);
+  EXPECT_TRUE(zero);
+  EXPECT_EQ(arena_purge(0), 0u) << "a second purge found something";
+  (void)wall;
+}
+
+TEST_F(Arena, PagesGoASecondAfterTheyWereFreed) {
+  unit_t run = take(ZONE_SMALL, 16);
+  give(run);
+  uint64_t now = os_now_ms();
+  EXPECT_EQ(arena_tick(now), 0u) << "at once";
+  EXPECT_EQ(arena_usage().dirty, HAK_MIB(1));
+  EXPECT_EQ(arena_tick(now + 2000), HAK_MIB(1));
+  EXPECT_EQ(arena_usage().dirty, 0u);
+  arena_check();
+}
+
+TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
+  std::vector<unit_t> runs;
+  for (int i = 0; i < 100; i++) runs.push_back(take(ZONE_SMALL, 32));
+  for (unit_t run : runs) {
+    give(run);
+    /* A floor, and as much again as is in use; nothing was reused. */
+    ASSERT_LE(arena_usage().dirty, HAK_MIB(64) + arena_usage().used) << "hoards what nobody uses";
+  }
+  arena_check();
+}
+
+TEST_F(Arena, OnlyWhatWasUsedIsClearedForCalloc) {
+  unit_t used = take(ZONE_SMALL, 4), fresh = take(ZONE_SMALL, 12);
+  ASSERT_EQ(fresh, used + 4);
+  give(fresh);
+  arena_purge(0);
+  give(used);
+  bool zero = true;
+  unit_t first = arena_take(ZONE_SMALL, 16, 1, &zero);
+  ASSERT_EQ(first, used);
+  EXPECT_FALSE(zero);
+  arena_clear_stale(first, 16);
+  EXPECT_EQ(resident_units(first, 16), 4u) << "pages were touched that read as zero anyway";
+  EXPECT_TRUE(is_zero(map_address(first), 16 * UNIT_BYTES));
+  arena_give(first, 16);
+}
+
+TEST_F(Arena, WhatIsGivenCleanIsTakenAsZero) {
+  unit_t run = take(ZONE_HUGE, 16);
+  hak_test::write_words(run, 16, 0);
+  ASSERT_TRUE(os_purge(map_address(run), 16 * UNIT_BYTES));
+  arena_give_clean(run, 16);
+  held.erase(run);
+  EXPECT_EQ(arena_usage().dirty, 0u);
+  bool zero = false;
+  EXPECT_EQ(take(ZONE_HUGE, 16, 1, &zero), run);
+  EXPECT_TRUE(zero);
+}
+
+TEST_F(Arena, ClearingMakesNothingResident) {
+  const size_t page = os_page_bytes(), pages = 200;
+  unit_t run = arena_take(ZONE_SMALL, align_up(pages * page, UNIT_BYTES) >> UNIT_SHIFT, 1, nullptr);
+  size_t units = record(run).run_units;
+  char *at = map_address(run);
+  for (size_t i : {0u, 1u, 17u, 50u, 51u, 199u}) std::memset(at + i * page, 0xEE, page);
+  arena_clear(at, pages * page);
+  std::vector<unsigned char> resident(pages);
+  ASSERT_TRUE(os_resident_pages(at, pages * page, resident.data()));
+  size_t count = 0;
+  for (unsigned char r : resident) count += r & 1;
+  EXPECT_LE(count, 6u + 2 * 7) << "beyond the six that were, and short gaps between them";
+  for (size_t i : {0u, 1u, 17u, 50u, 51u, 199u}) EXPECT_TRUE(is_zero(at + i * page, page)) << "page " << i;
+  EXPECT_EQ(arena_drop(at, pages * page), count * page);
+  EXPECT_EQ(arena_drop(at, pages * page), 0u) << "nothing was resident any more";
+  EXPECT_TRUE(is_zero(at, pages * page));
+  arena_give(run, units);
+}
+
+/* The tables end where the zone does, on a page: nothing behind may be looked at. */
+TEST_F(Arena, PurgesUpToTheVeryEndOfAZone) {
+  for (zone_id_t zone : {ZONE_SMALL, ZONE_HUGE}) {
+    const unit_t start = the_map.zone_first[zone];
+    const size_t page_of_superslabs = os_page_bytes() / sizeof(superslab_t) * SUPERSLAB_UNITS;
+    unit_t before = arena_take(zone, 80, 1, nullptr);
+    ASSERT_EQ(before, start) << "the zone is not empty: the test needs its own process";
+    hak_test::write_words(before, 80, hak_test::kInUse);
+    size_t units = page_of_superslabs - 96;
+    unit_t rest = arena_take(zone, units, 32, nullptr);
+    ASSERT_NE(rest, 0u);
+    EXPECT_EQ(arena_zone_end(zone) - start, page_of_superslabs) << "the zone ends elsewhere: the test misses its point";
+    arena_give(rest, units);
+    arena_purge(0);
+    EXPECT_EQ(arena_usage().dirty, 0u);
+    hak_test::write_words(before, 80, 0);
+    arena_give(before, 80);
+  }
+}
+
+TEST_F(Arena, WhatCannotBeIsRefused) {
+  EXPECT_EQ(arena_take(ZONE_SMALL, size_t{1} << 40, 1, nullptr), 0u);
+  EXPECT_EQ(arena_take(ZONE_HUGE, 1, size_t{1} << 33, nullptr), 0u);
+  EXPECT_EQ(arena_take(ZONE_HUGE, the_map.units, 1, nullptr), 0u) << "more than the whole window";
+  arena_check();
+  EXPECT_NE(take(ZONE_HUGE, 10), 0u) << "after a refusal";
+}

@@ -1,0 +1,91 @@
+/* HAKMEM_* variables. Each case reads them in a child: settings last. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/process.h"
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+/* What the settings are afterwards goes to standard output. */
+hak_test::Outcome read(std::vector<const char *> environment) {
+  environment.push_back(nullptr);
+  return hak_test::in_child([&] {
+    config_read(const_cast<char *const *>(environment.data()));
+    const config_t *c = config();
+    std::printf("%d %d %s", c->abort_on_error, c->stats_at_exit, c->stats_file == nullptr ? "none" : c->stats_file);
+    std::fflush(stdout);
+    return 0;
+  });
+}
+
+void expect(std::vector<const char *> environment, const std::string &settings) {
+  hak_test::Outcome outcome = read(environment);
+  EXPECT_EQ(outcome.out, settings) << outcome.describe();
+  EXPECT_EQ(outcome.err, "") << "a good value draws a warning";
+}
+
+void expect_warning(const char *entry, const std::string &warning) {
+  hak_test::Outcome outcome = read({entry});
+  EXPECT_EQ(outcome.out, "1 0 none") << entry << " changes a setting";
+  EXPECT_EQ(outcome.err, warning);
+}
+
+}  // namespace
+
+TEST(Config, DefaultsWithoutVariables) {
+  expect({}, "1 0 none");
+  expect({"PATH=/bin", "HAKMEM=1", "XHAKMEM_STATS=1", "no equals sign", "="}, "1 0 none");
+}
+
+TEST(Config, GoodValues) {
+  expect({"HAKMEM_ABORT_ON_ERROR=0"}, "0 0 none");
+  expect({"HAKMEM_ABORT_ON_ERROR=1"}, "1 0 none");
+  expect({"HAKMEM_STATS=1"}, "1 1 none");
+  expect({"HAKMEM_STATS_FILE=/tmp/x=y.json"}, "1 0 /tmp/x=y.json");
+  expect({"HAKMEM_STATS=1", "HAKMEM_STATS=0", "HAKMEM_ABORT_ON_ERROR=0"}, "0 0 none");
+}
+
+TEST(Config, TheWindowsSizeIsAPowerOfTwo) {
+  struct {
+    const char *entry;
+    size_t gib;
+  } good[] = {{"HAKMEM_RESERVE=1G", 1}, {"HAKMEM_RESERVE=64G", 64}, {"HAKMEM_RESERVE=100G", 64},
+              {"HAKMEM_RESERVE=1T", 1024}, {"HAKMEM_RESERVE=16T", 16384}, {"HAKMEM_RESERVE=16384G", 16384}};
+  for (auto &[entry, gib] : good) {
+    const char *environment[] = {entry, nullptr};
+    hak_test::Outcome outcome = hak_test::in_child([&] {
+      config_read(const_cast<char *const *>(environment));
+      return config()->reserve_bytes == HAK_GIB(gib) ? 0 : 1;
+    });
+    EXPECT_TRUE(outcome.exited_with(0)) << entry << ": " << outcome.describe();
+    EXPECT_EQ(outcome.err, "");
+  }
+  for (const char *entry : {"HAKMEM_RESERVE=", "HAKMEM_RESERVE=0G", "HAKMEM_RESERVE=17T", "HAKMEM_RESERVE=1M",
+                            "HAKMEM_RESERVE=G", "HAKMEM_RESERVE=1G ", "HAKMEM_RESERVE=99999999999999999999G"})
+    expect_warning(entry, "hakmem: HAKMEM_RESERVE='" + std::string(std::strchr(entry, '=') + 1) +
+                              "' is ignored: expected 1G to 16T\n");
+}
+
+TEST(Config, BadValuesWarnOnceAndChangeNothing) {
+  expect_warning("HAKMEM_STATS=yes", "hakmem: HAKMEM_STATS='yes' is ignored: expected 0 or 1\n");
+  expect_warning("HAKMEM_STATS=", "hakmem: HAKMEM_STATS='' is ignored: expected 0 or 1\n");
+  expect_warning("HAKMEM_STATS=10", "hakmem: HAKMEM_STATS='10' is ignored: expected 0 or 1\n");
+  expect_warning("HAKMEM_ABORT_ON_ERROR=2", "hakmem: HAKMEM_ABORT_ON_ERROR='2' is ignored: expected 0 or 1\n");
+  expect_warning("HAKMEM_STATS_FILE=", "hakmem: HAKMEM_STATS_FILE='' is ignored: expected a path of at most 4095 bytes\n");
+}
+
+TEST(Config, UnknownNamesWarnOnceAndChangeNothing) {
+  expect_warning("HAKMEM_STAT=1", "hakmem: unknown environment variable HAKMEM_STAT is ignored\n");
+  expect_warning("HAKMEM_STATSX=1", "hakmem: unknown environment variable HAKMEM_STATSX is ignored\n");
+  expect_warning("HAKMEM_=1", "hakmem: unknown environment variable HAKMEM_ is ignored\n");
+}
+
+TEST(Config, AVeryLongValueIsCutInTheWarning) {
+  std::string entry = "HAKMEM_STATS=" + std::string(100000, 'x');
+  hak_test::Outcome outcome = read({entry.c_str()});
+  EXPECT_EQ(outcome.out, "1 0 none");
+  EXPECT_LT(outcome.err.size(), 500u);
+  EXPECT_EQ(hak_test::lines_with(outcome.err, "HAKMEM_STATS='xxx"), 1u) << outcome.err;
+  EXPECT_EQ(outcome.err.empty() ? '\0' : outcome.err.back(), '\n');
+}

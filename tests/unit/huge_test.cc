@@ -1,0 +1,125 @@
+/* Huge blocks: runs of their own, growing without copies. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/payload.h"
+
+namespace {
+constexpr size_t kMiB = size_t{1} << 20;
+
+class Huge : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(arena_ready());
+    used = arena_usage().used;
+  }
+  void TearDown() override {
+    arena_check();
+    EXPECT_EQ(arena_usage().used, used) << "a block was not given back whole";
+  }
+  size_t used = 0;
+};
+}  // namespace
+
+TEST_F(Huge, AlignedAsAskedForAndUsableToTheEnd) {
+  for (size_t alignment : {size_t{1}, size_t{UNIT_BYTES}, 2 * kMiB, 8 * kMiB, 256 * kMiB}) {
+    auto *block = static_cast<char *>(huge_alloc(5 * kMiB + 1, alignment, false));
+    ASSERT_NE(block, nullptr) << "alignment " << alignment;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % alignment, 0u);
+    EXPECT_GE(huge_usable_size(block), 5 * kMiB + 1);
+    hak_test::stamp(block, huge_usable_size(block), 1);
+    EXPECT_TRUE(hak_test::stamped(block, huge_usable_size(block), 1));
+    EXPECT_EQ(map_lookup(block), word_make(0, KIND_HUGE));
+    EXPECT_EQ(map_lookup(block + UNIT_BYTES), word_make(0, KIND_INNER));
+    EXPECT_TRUE(huge_free(block));
+    EXPECT_EQ(map_lookup(block), 0u);
+    EXPECT_EQ(map_lookup(block + UNIT_BYTES), 0u);
+  }
+}
+
+TEST_F(Huge, ZeroedMeansZeroWhateverLayThereBefore) {
+  for (int i = 0; i < 4; i++) {
+    size_t bytes = (6 + static_cast<size_t>(i)) * kMiB;
+    auto *block = static_cast<char *>(huge_alloc(bytes, 1, true));
+    ASSERT_NE(block, nullptr);
+    EXPECT_TRUE(hak_test::is_zero(block, bytes)) << "calloc of " << bytes << " bytes is not zero";
+    std::memset(block, 0xEE, bytes);
+    EXPECT_TRUE(huge_free(block));
+  }
+}
+
+TEST_F(Huge, OfTwoFreesOneIsTold) {
+  void *block = huge_alloc(5 * kMiB, 1, false);
+  EXPECT_TRUE(huge_free(block));
+  EXPECT_FALSE(huge_free(block));
+}
+
+TEST_F(Huge, GrowsStepByStepWithItsContents) {
+  size_t bytes = 5 * kMiB;
+  void *block = huge_alloc(bytes, 1, false);
+  void *in_the_way = nullptr;
+  for (int step = 0; step < 12; step++) {
+    hak_test::stamp_as(block, bytes, 5);
+    /* Every other time something lies behind it, and it has to move. */
+    if (step % 2 == 1) in_the_way = huge_alloc(5 * kMiB, 1, false);
+    size_t larger = bytes + bytes / 2 + 12345;
+    block = huge_realloc(block, larger);
+    ASSERT_NE(block, nullptr);
+    EXPECT_GE(huge_usable_size(block), larger);
+    ASSERT_TRUE(hak_test::stamped_as(block, bytes, 5, bytes)) << "growing to " << larger << " lost the contents";
+    bytes = larger;
+    arena_check();
+    if (step % 2 == 1) huge_free(in_the_way);
+  }
+  EXPECT_TRUE(huge_free(block));
+}
+
+TEST_F(Huge, ShrinkingGivesTheTailBack) {
+  auto *block = static_cast<char *>(huge_alloc(64 * kMiB, 1, false));
+  hak_test::stamp_as(block, 64 * kMiB, 9);
+  EXPECT_EQ(huge_realloc(block, 20 * kMiB), block) << "a smaller block need not move";
+  EXPECT_EQ(huge_usable_size(block), 20 * kMiB);
+  EXPECT_EQ(arena_usage().used - used, 20 * kMiB);
+  EXPECT_EQ(map_lookup(block + 20 * kMiB), 0u) << "the tail is still said to be a block's";
+  EXPECT_TRUE(hak_test::stamped_as(block, 20 * kMiB, 9, 64 * kMiB));
+  EXPECT_EQ(huge_realloc(block, 19 * kMiB), block);
+  EXPECT_EQ(huge_usable_size(block), 20 * kMiB) << "given back for a trifle";
+  EXPECT_TRUE(huge_free(block));
+}
+
+/* Its pages were moved; then it is cut, and both parts come back as zero memory. */
+TEST_F(Huge, AMovedBlockShrinksAndItsMemoryIsReusable) {
+  void *block = huge_alloc(16 * kMiB, 1, false), *in_the_way = huge_alloc(5 * kMiB, 1, false);
+  hak_test::stamp_as(block, 16 * kMiB, 3);
+  block = huge_realloc(block, 48 * kMiB);
+  EXPECT_TRUE(hak_test::stamped_as(block, 16 * kMiB, 3, 16 * kMiB));
+  block = huge_realloc(block, 10 * kMiB);
+  EXPECT_TRUE(hak_test::stamped_as(block, 10 * kMiB, 3, 16 * kMiB));
+  void *zeroed = huge_alloc(60 * kMiB, 1, true);
+  EXPECT_TRUE(hak_test::is_zero(zeroed, 60 * kMiB));
+  std::memset(zeroed, 1, 60 * kMiB);
+  for (void *each : {block, in_the_way, zeroed}) EXPECT_TRUE(huge_free(each));
+}
+
+TEST_F(Huge, TakesOverTheContentsOfARun) {
+  unit_t run = arena_take(ZONE_SMALL, 40, 1, nullptr);
+  hak_test::write_words(run, 40, hak_test::kInUse);
+  size_t bytes = 40 * UNIT_BYTES;
+  hak_test::stamp_as(map_address(run), bytes, 8);
+  void *block = huge_from_run(map_address(run), bytes, 5 * kMiB);
+  ASSERT_NE(block, nullptr);
+  EXPECT_TRUE(hak_test::stamped_as(block, bytes, 8, bytes));
+  std::memset(map_address(run), 1, bytes); /* still the caller's, and writable */
+  EXPECT_TRUE(hak_test::stamped_as(block, bytes, 8, bytes)) << "both are the same memory";
+  EXPECT_TRUE(huge_free(block));
+  hak_test::write_words(run, 40, 0);
+  arena_give(run, 40);
+}
+
+TEST_F(Huge, MoreThanThereIsIsRefusedAndTheBlockIsAsItWas) {
+  void *block = huge_alloc(8 * kMiB, 1, false);
+  hak_test::stamp(block, 8 * kMiB, 2);
+  EXPECT_EQ(huge_realloc(block, size_t{PTRDIFF_MAX}), nullptr);
+  EXPECT_EQ(huge_alloc(size_t{PTRDIFF_MAX}, 1, false), nullptr);
+  EXPECT_EQ(huge_usable_size(block), 8 * kMiB);
+  EXPECT_TRUE(hak_test::stamped(block, 8 * kMiB, 2));
+  EXPECT_TRUE(huge_free(block));
+}

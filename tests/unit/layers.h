@@ -1,0 +1,98 @@
+/*
+ * What unit tests share: the internal headers, as C++ takes them, and a few words
+ * for what most tests do.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_TESTS_UNIT_LAYERS_H
+#define HAK_TESTS_UNIT_LAYERS_H
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#define _Static_assert static_assert
+#include <api/alloc.h>
+#include <arena/arena.h>
+#include <arena/huge.h>
+#include <arena/metadata.h>
+#include <arena/runs.h>
+#include <front/magazine.h>
+#include <hakmem.h>
+#include <int/decay.h>
+#include <observe/check.h>
+#include <observe/stats.h>
+#include <os/lock.h>
+#include <os/os.h>
+#include <slab/pool.h>
+#include <slab/remote.h>
+#include <slab/slab.h>
+#include <support/config.h>
+#include <support/error.h>
+#undef _Static_assert
+
+#include <gtest/gtest.h>
+
+namespace hak_test {
+
+inline unit_record_t &record(unit_t unit) { return the_map.records[unit]; }
+
+/* Marks the units of a run as in use, as every caller of arena_take does. */
+inline void write_words(unit_t first, std::size_t units, std::uint32_t word) {
+  for (std::size_t i = 0; i < units; i++) atomic32_store_relaxed(map_word(first + i), word);
+}
+inline constexpr std::uint32_t kInUse = KIND_INNER;
+
+/* Whether all bytes are zero. */
+inline bool is_zero(const void *at, std::size_t bytes) {
+  auto *p = static_cast<const char *>(at);
+  return bytes == 0 || (p[0] == 0 && std::memcmp(p, p + 1, bytes - 1) == 0);
+}
+
+/* An owner as a thread has it, without the thread: any number in one thread. */
+class AttachedOwner {
+ public:
+  AttachedOwner() : owner_(pool_attach()) {}
+  ~AttachedOwner() { detach(); }
+  AttachedOwner(const AttachedOwner &) = delete;
+  void detach() {
+    if (owner_ != nullptr) pool_detach(owner_);
+    owner_ = nullptr;
+  }
+  operator owner_t *() const { return owner_; }
+  owner_t *operator->() const { return owner_; }
+
+  std::vector<void *> refill(unsigned size_class, std::size_t count) {
+    std::vector<void *> blocks(count);
+    std::size_t got = 0;
+    while (got < count) {
+      std::size_t n = slab_refill(owner_, size_class, blocks.data() + got, count - got, nullptr);
+      if (n == 0) {
+        ADD_FAILURE() << "no memory for blocks of class " << size_class;
+        break;
+      }
+      got += n;
+    }
+    blocks.resize(got);
+    return blocks;
+  }
+  void flush(unsigned size_class, const std::vector<void *> &blocks) {
+    slab_flush(owner_, size_class, blocks.data(), blocks.size());
+  }
+
+ private:
+  owner_t *owner_;
+};
+
+inline unit_t slab_of(const void *block) {
+  unit_t unit = static_cast<unit_t>(map_unit_of(block));
+  return slab_first_unit(unit, word_kind(map_lookup(block)));
+}
+inline std::uint32_t owner_of(const void *block) { return word_owner(map_lookup(block)); }
+
+inline std::size_t used_bytes() { return arena_usage().used; }
+
+}  // namespace hak_test
+#endif

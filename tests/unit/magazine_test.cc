@@ -1,0 +1,149 @@
+/* Magazines: batches, and a capacity that adapts. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/payload.h"
+
+#include <algorithm>
+#include <set>
+
+namespace {
+
+heap_t *own_heap() {
+  hak_free(hak_malloc(1));
+  return the_heap;
+}
+uint64_t transfers(heap_t *heap) {
+  return atomic64_load_relaxed(&heap->owner.refills) + atomic64_load_relaxed(&heap->owner.flushes);
+}
+/* A decay as it comes once a second, now. */
+void decay(heap_t *heap) {
+  heap->decayed_ms = 0;
+  heap->owner.busy++;
+  decay_now(heap);
+  heap->owner.busy--;
+}
+
+void cycle(std::vector<void *> &blocks, size_t bytes, bool lifo) {
+  for (void *&block : blocks) block = hak_malloc(bytes);
+  if (lifo) std::reverse(blocks.begin(), blocks.end());
+  for (void *block : blocks) hak_free(block);
+}
+
+}  // namespace
+
+class MagazineBatch : public testing::TestWithParam<std::tuple<size_t, size_t, bool>> {};
+
+/* A fixed capacity oscillates: each cycle of a batch that does not fit carries
+ * half of it to the slabs and back. After some cycles nothing may travel. */
+TEST_P(MagazineBatch, OscillationEnds) {
+  auto [batch, bytes, lifo] = GetParam();
+  std::vector<void *> blocks(batch);
+  heap_t *heap = own_heap();
+  for (int i = 0; i < 30; i++) cycle(blocks, bytes, lifo);
+  uint64_t before = transfers(heap);
+  for (int i = 0; i < 100; i++) cycle(blocks, bytes, lifo);
+  EXPECT_EQ(transfers(heap) - before, 0u) << "batches of " << batch << " blocks of " << bytes
+                                          << " bytes still travel between magazine and slabs in 100 cycles";
+  heap_check();
+}
+INSTANTIATE_TEST_SUITE_P(Of, MagazineBatch,
+                         testing::Combine(testing::Values(25, 200, 2000), testing::Values(16, 100, 256, 1024),
+                                          testing::Bool()),
+                         [](const auto &info) {
+                           return std::to_string(std::get<0>(info.param)) + "Of" +
+                                  std::to_string(std::get<1>(info.param)) + (std::get<2>(info.param) ? "Lifo" : "Fifo");
+                         });
+
+TEST(Magazine, StartsSmall) {
+  heap_t *heap = own_heap();
+  for (unsigned c : {5u, 64u, 90u, 112u, 143u}) {
+    void *block = hak_malloc(size_classes[c].block_bytes);
+    EXPECT_LE(heap->magazines[c].capacity, 15) << "an idle thread pays for it";
+    EXPECT_LE(heap->magazines[c].capacity * size_t{size_classes[c].block_bytes},
+              max_size(4096, size_classes[c].block_bytes)) << "class " << c;
+    hak_free(block);
+  }
+}
+
+TEST(Magazine, NeverHandsABlockOutTwice) {
+  hak_test::Random random(17);
+  std::set<void *> out;
+  for (int i = 0; i < 60000; i++) {
+    if (random.below(2) == 0 || out.empty()) {
+      ASSERT_TRUE(out.insert(hak_malloc(random.below(1 + i % 1200))).second) << "a block that is held came again";
+    } else {
+      auto it = out.lower_bound(reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(*out.begin()) + random.below(1 << 20)));
+      if (it == out.end()) it = out.begin();
+      hak_free(*it);
+      out.erase(it);
+    }
+    if (i % 1000 == 0) hak__check_all();
+    if (i % 7000 == 0) hak_thread_flush();
+  }
+  for (void *block : out) hak_free(block);
+  hak__check_all();
+}
+
+TEST(Magazine, AllOfAThreadsCapacityIsBounded) {
+  heap_t *heap = own_heap();
+  std::vector<void *> blocks;
+  for (unsigned c = 1; c < SIZE_CLASS_COUNT; c++) {
+    /* Oscillating batches make each as large as it may be. */
+    size_t bytes = size_classes[c].block_bytes;
+    for (size_t batch = 4; batch * bytes <= HAK_MIB(8) && batch < 6000; batch *= 2) {
+      blocks.resize(batch);
+      for (int i = 0; i < 3; i++) cycle(blocks, bytes, true);
+    }
+    ASSERT_LE(heap->capacity_bytes, HAK_MIB(8) + HAK_MIB(4) * (SIZE_CLASS_COUNT - MID_CLASS_END)) << "class " << c;
+  }
+  size_t beyond_first = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    if (heap->magazines[c].capacity > 1) beyond_first += heap->magazines[c].capacity * size_t{size_classes[c].block_bytes};
+    ASSERT_LE(heap->magazines[c].capacity, 8191);
+  }
+  EXPECT_LE(beyond_first, HAK_MIB(8)) << "what magazines may hold of one thread";
+  heap_check();
+}
+
+TEST(Magazine, WhatIsNotUsedShrinks) {
+  heap_t *heap = own_heap();
+  std::vector<void *> blocks(2000);
+  for (int i = 0; i < 20; i++) cycle(blocks, 64, true);
+  const unsigned c = size_class_of(64);
+  unsigned grown = heap->magazines[c].capacity;
+  ASSERT_GE(grown, 2000u);
+  size_t cached = heap_cached_bytes();
+  decay(heap);
+  EXPECT_EQ(heap->magazines[c].capacity, grown) << "it was used a moment ago";
+  for (int i = 0; i < 3; i++) decay(heap);
+  EXPECT_LE(heap->magazines[c].capacity, grown / 8) << "half a second";
+  EXPECT_LT(heap_cached_bytes(), cached / 4);
+  for (int i = 0; i < 20; i++) decay(heap);
+  EXPECT_LE(heap->magazines[c].capacity, 15u) << "a thread that is idle keeps more than one that starts";
+  hak__check_all();
+}
+
+TEST(Magazine, AFlushEmptiesAllOfThem) {
+  std::vector<void *> blocks;
+  for (size_t bytes = 1; bytes < HAK_MIB(2); bytes = bytes * 3 / 2 + 1)
+    for (int i = 0; i < 10; i++) blocks.push_back(hak_malloc(bytes));
+  for (void *block : blocks) hak_free(block);
+  EXPECT_GT(heap_cached_bytes(), 0u);
+  hak_thread_flush();
+  EXPECT_EQ(heap_cached_bytes(), 0u);
+  EXPECT_EQ(hak_test::used_bytes(), 0u) << "and slabs without blocks go back";
+  hak__check_all();
+}
+
+TEST(Magazine, OrderAndContentsSurviveAChangeOfCapacity) {
+  heap_t *heap = own_heap();
+  const unsigned c = size_class_of(48);
+  std::vector<void *> blocks(1000);
+  for (void *&block : blocks) block = hak_malloc(48);
+  unsigned before = heap->magazines[c].capacity;
+  for (void *block : blocks) hak_free(block); /* overflows after misses: it doubles */
+  ASSERT_GT(heap->magazines[c].capacity, before);
+  /* The last in are the first out. */
+  for (size_t i = blocks.size(); i-- > blocks.size() - before;) ASSERT_EQ(hak_malloc(48), blocks[i]);
+  for (size_t i = blocks.size() - before; i < blocks.size(); i++) hak_free(blocks[i]);
+  heap_check();
+}

@@ -1,0 +1,222 @@
+/* Owners whose threads have ended, and what becomes of their slabs. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/process.h"
+
+#include <memory>
+#include <thread>
+
+namespace {
+
+using hak_test::AttachedOwner;
+using hak_test::owner_of;
+using hak_test::record;
+using hak_test::slab_of;
+
+class Pool : public testing::Test {
+ protected:
+  void TearDown() override {
+    pool_sweep();
+    pool_sweep();
+    arena_check();
+    EXPECT_EQ(hak_test::used_bytes(), 0u);
+    EXPECT_EQ(pool_pooled_count(), pool_owner_count()) << "an owner is neither a thread's nor in the pool";
+  }
+};
+
+}  // namespace
+
+TEST_F(Pool, AnEndedThreadsOwnerServesTheNextThread) {
+  uint32_t made;
+  {
+    AttachedOwner first, second;
+    made = pool_owner_count();
+    EXPECT_NE(first->id, second->id);
+    EXPECT_EQ(pool_pooled_count(), 0u);
+    uint32_t id = second->id;
+    second.detach();
+    EXPECT_EQ(pool_pooled_count(), 1u);
+    AttachedOwner third;
+    EXPECT_EQ(third->id, id) << "pooled last, in the cache still";
+    EXPECT_EQ(pool_owner_count(), made);
+  }
+  for (int i = 0; i < 1000; i++) AttachedOwner again;
+  EXPECT_EQ(pool_owner_count(), made) << "each thread leaves a heap behind";
+}
+
+TEST_F(Pool, AnEndedThreadKeepsSlabsWithLiveBlocksAndSoonNoOthers) {
+  AttachedOwner owner;
+  auto blocks = owner.refill(20, 10);
+  for (unsigned c : {1u, 64u, 70u, 100u}) owner.flush(c, owner.refill(c, 5));
+  owner_t *id = owner;
+  owner.detach();
+  pool_cool(); /* a second later; before, the next thread would find all in place */
+  EXPECT_EQ(hak_test::used_bytes(), size_t{UNIT_BYTES}) << "only the slab with blocks in use";
+  EXPECT_EQ(owner_of(blocks[0]), id->id);
+  AttachedOwner again;
+  ASSERT_EQ(static_cast<owner_t *>(again), id);
+  again.flush(20, blocks);
+}
+
+TEST_F(Pool, FewOwnersArePooledWithTheirEmptySlabs) {
+  std::vector<std::unique_ptr<AttachedOwner>> owners;
+  for (int i = 0; i < 40; i++) {
+    owners.push_back(std::make_unique<AttachedOwner>());
+    owners.back()->flush(20, owners.back()->refill(20, 5));
+  }
+  owners.clear();
+  EXPECT_LE(hak_test::used_bytes(), 8u * UNIT_BYTES) << "each thread that ever lived keeps a slab";
+}
+
+/* A thread that has ended without a word, as some do in their last destructors. */
+TEST_F(Pool, AThreadThatEndsWithoutAWordIsNoticed) {
+  owner_t *forgotten = nullptr, *inside = nullptr;
+  void *block = nullptr;
+  std::thread([&] {
+    forgotten = pool_attach();
+    slab_refill(forgotten, 20, &block, 1, nullptr);
+    inside = pool_attach();
+    inside->busy = 1;
+  }).join();
+  {
+    std::vector<std::unique_ptr<AttachedOwner>> owners;
+    bool found = false;
+    for (int i = 0; i < 10; i++) {
+      owners.push_back(std::make_unique<AttachedOwner>());
+      found |= *owners.back() == forgotten;
+      ASSERT_NE(static_cast<owner_t *>(*owners.back()), inside) << "its thread ended in the middle of a change";
+      for (int j = 0; j < i; j++) ASSERT_NE(static_cast<owner_t *>(*owners[static_cast<size_t>(j)]), *owners.back());
+    }
+    EXPECT_TRUE(found) << "its slabs are lost for good";
+    remote_free(*owners[0], block, map_lookup(block));
+  }
+  inside->busy = 0;
+  pool_detach(inside);
+}
+
+TEST_F(Pool, AFreshSlabIsAdoptedRatherThanMade) {
+  AttachedOwner leaving, staying;
+  auto blocks = leaving.refill(20, 10);
+  unit_t slab = slab_of(blocks[0]);
+  int64_t free_bytes = leaving->free_bytes;
+  leaving.detach();
+  size_t used = hak_test::used_bytes();
+  auto more = staying.refill(20, 10);
+  EXPECT_EQ(slab_of(more[0]), slab) << "fresh memory, with a slab of an ended thread at hand";
+  EXPECT_EQ(hak_test::used_bytes(), used);
+  EXPECT_EQ(owner_of(blocks[0]), staying->id) << "every unit's word says who owns it now";
+  EXPECT_EQ(staying->free_bytes, free_bytes - 10 * int64_t{size_classes[20].block_bytes});
+  EXPECT_EQ(atomic64_load_relaxed(&staying->adoptions), 1u);
+  slab_check(staying);
+  for (void *block : blocks) more.push_back(block);
+  staying.flush(20, more);
+}
+
+TEST_F(Pool, ASlabOfSeveralUnitsChangesHandsWhole) {
+  const unsigned c = size_class_of(20000);
+  ASSERT_GT(size_classes[c].slab_units, 1);
+  AttachedOwner leaving, staying;
+  auto blocks = leaving.refill(c, 3);
+  leaving.detach();
+  ASSERT_TRUE(pool_adopt(staying, c));
+  for (unsigned i = 0; i < size_classes[c].slab_units; i++)
+    EXPECT_EQ(map_lookup(map_address(slab_of(blocks[0]) + i)), word_make(staying->id, c)) << "unit " << i;
+  slab_check(staying);
+  staying.flush(c, blocks);
+}
+
+TEST_F(Pool, AdoptionCollectsWhatWasFreedToThePooledOwner) {
+  const unsigned c = size_class_of(2048);
+  AttachedOwner leaving, staying;
+  auto blocks = leaving.refill(c, size_classes[c].capacity);
+  leaving.detach();
+  EXPECT_FALSE(pool_adopt(staying, c)) << "no free block in any pooled slab";
+  remote_free(staying, blocks[0], map_lookup(blocks[0]));
+  EXPECT_TRUE(pool_adopt(staying, c)) << "the block that came back is not seen";
+  blocks.erase(blocks.begin());
+  staying.flush(c, blocks);
+}
+
+TEST_F(Pool, NothingIsAdoptedThatIsNotThere) {
+  AttachedOwner leaving, staying;
+  auto other = leaving.refill(30, 1);
+  auto lone = leaving.refill(size_class_of(HAK_MIB(1)), 1);
+  EXPECT_FALSE(pool_adopt(staying, 30)) << "its owner is at work";
+  leaving.detach();
+  EXPECT_FALSE(pool_adopt(staying, 31));
+  EXPECT_FALSE(pool_adopt(staying, size_class_of(HAK_MIB(1))));
+  EXPECT_TRUE(pool_adopt(staying, 30));
+  staying.flush(30, other);
+  ASSERT_TRUE(slab_take_over_single(staying, slab_of(lone[0]), map_lookup(lone[0])));
+  staying.flush(size_class_of(HAK_MIB(1)), lone);
+}
+
+/* One visit looks at a few pooled owners only; further visits look at the others. */
+TEST_F(Pool, EveryPooledOwnerHasItsTurn) {
+  constexpr int kOwners = 30;
+  AttachedOwner staying;
+  std::vector<void *> kept;
+  {
+    std::vector<std::unique_ptr<AttachedOwner>> owners;
+    for (int i = 0; i < kOwners; i++) {
+      owners.push_back(std::make_unique<AttachedOwner>());
+      kept.push_back(owners.back()->refill(i == 0 || i == kOwners / 2 || i == kOwners - 1 ? 25 : 26, 1)[0]);
+    }
+  }
+  int adopted = 0;
+  for (int visit = 0; visit < 3 * kOwners; visit++) adopted += pool_adopt(staying, 25);
+  EXPECT_EQ(adopted, 3) << "an ended thread's slab is never reached";
+  while (pool_adopt(staying, 26)) adopted++;
+  for (int visit = 0; visit < 3 * kOwners; visit++) adopted += pool_adopt(staying, 26);
+  EXPECT_EQ(adopted, kOwners);
+  for (void *block : kept) staying.flush(word_kind(map_lookup(block)), {block});
+}
+
+/* An owner that is attached again is no longer visited. */
+TEST_F(Pool, AnOwnerThatWasVisitedLastIsTakenOutOfTheVisits) {
+  AttachedOwner staying;
+  auto one = std::make_unique<AttachedOwner>(), two = std::make_unique<AttachedOwner>();
+  auto block_one = one->refill(25, 1), block_two = two->refill(25, 1), mine = two->refill(26, 1);
+  one.reset();
+  two.reset();
+  ASSERT_TRUE(pool_adopt(staying, 25)); /* the next visit starts at the same owner */
+  AttachedOwner back; /* whose owner it is */
+  ASSERT_EQ(owner_of(mine[0]), back->id);
+  EXPECT_FALSE(pool_adopt(staying, 26)) << "a slab was taken from an owner that a thread uses";
+  EXPECT_EQ(owner_of(mine[0]), back->id);
+  back.flush(26, mine);
+  ASSERT_TRUE(pool_adopt(staying, 25));
+  staying.flush(25, block_one);
+  staying.flush(25, block_two);
+}
+
+TEST_F(Pool, ASweepGivesBackWhatWasFreedToEndedThreads) {
+  AttachedOwner freer;
+  std::vector<void *> blocks;
+  for (int i = 0; i < 5; i++) {
+    AttachedOwner leaving;
+    for (void *block : leaving.refill(size_class_of(1500), 100)) blocks.push_back(block);
+  }
+  for (void *block : blocks) remote_free(freer, block, map_lookup(block));
+  EXPECT_GT(hak_test::used_bytes(), 0u);
+  pool_sweep();
+  EXPECT_EQ(hak_test::used_bytes(), 0u);
+}
+
+TEST_F(Pool, AForkedChildPoolsThoseWhoWereIdleAndLosesThoseWhoWereNot) {
+  AttachedOwner self, idle, working;
+  auto idle_blocks = idle.refill(20, 1), working_blocks = working.refill(21, 1);
+  hak_test::Outcome outcome = hak_test::in_child([&] {
+    working->busy = 1;
+    pool_after_fork(self);
+    if (self->state != OWNER_ATTACHED) return 1;
+    if (idle->state != OWNER_POOLED) return 2;
+    if (working->state != OWNER_LOST) return 3;
+    if (!pool_adopt(self, 20)) return 4;
+    if (pool_adopt(self, 21)) return 5;
+    AttachedOwner next;
+    return next->id == idle->id ? 0 : 6;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  idle.flush(20, idle_blocks);
+  working.flush(21, working_blocks);
+}

@@ -1,0 +1,363 @@
+/* Remote frees: blocks that come back to another owner's slab. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/payload.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace {
+
+using hak_test::AttachedOwner;
+using hak_test::owner_of;
+using hak_test::record;
+using hak_test::slab_of;
+
+class Remote : public testing::Test {
+ protected:
+  void TearDown() override {
+    for (AttachedOwner *owner : {&a, &b, &c}) owner->detach();
+    pool_sweep();
+    pool_sweep(); /* what one passed on to another */
+    arena_check();
+    EXPECT_EQ(hak_test::used_bytes(), 0u) << "a block that was freed has not come back to its slab";
+  }
+  static void free_as(owner_t *freer, void *block) { remote_free(freer, block, map_lookup(block)); }
+  static bool announced(unit_t slab) { return atomic32_load_relaxed(&the_map.shared[slab].announced) != 0; }
+  AttachedOwner a, b, c;
+};
+
+}  // namespace
+
+TEST_F(Remote, ABlockWaitsInTheOutboxThenInTheSlabThenIsFree) {
+  auto blocks = a.refill(20, 4);
+  unit_t slab = slab_of(blocks[0]);
+  auto before = record(slab).slab.free_count;
+  free_as(b, blocks[0]);
+  EXPECT_EQ(b->outbox_count, 1u);
+  EXPECT_FALSE(remote_has_pending(a)) << "delivered at once: an atomic operation for every block";
+  remote_flush(b);
+  EXPECT_EQ(b->outbox_count, 0u);
+  EXPECT_TRUE(remote_has_pending(a));
+  EXPECT_EQ(record(slab).slab.free_count, before) << "another thread has changed the owner's count";
+  remote_collect(a, SIZE_MAX);
+  EXPECT_FALSE(remote_has_pending(a));
+  EXPECT_FALSE(announced(slab));
+  EXPECT_EQ(record(slab).slab.free_count, before + 1);
+  slab_check(a);
+  blocks.erase(blocks.begin());
+  a.flush(20, blocks);
+}
+
+TEST_F(Remote, BlocksOfOneWordTravelTogether) {
+  auto blocks = a.refill(1, 64);
+  for (size_t i = 0; i < 63; i++) free_as(b, blocks[i]);
+  EXPECT_EQ(b->outbox_count, 1u) << "64 neighbours of one bitmap word";
+  EXPECT_FALSE(remote_has_pending(a));
+  free_as(b, blocks[63]);
+  EXPECT_EQ(b->outbox_count, 0u) << "a full entry goes at once";
+  EXPECT_TRUE(remote_has_pending(a));
+}
+
+TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
+  std::vector<void *> blocks;
+  for (unsigned size_class : {1u, 5u, 30u, 64u})
+    for (void *block : a.refill(size_class, 600)) blocks.push_back(block);
+  hak_test::Random random(2);
+  for (size_t i = blocks.size() - 1; i > 0; i--) std::swap(blocks[i], blocks[random.below(i + 1)]);
+  for (void *block : blocks) {
+    free_as(b, block);
+    ASSERT_LE(b->outbox_count, unsigned{OUTBOX_ENTRIES});
+    size_t entries = 0;
+    for (auto &entry : b->outbox) entries += entry.bits != 0;
+    ASSERT_EQ(entries, b->outbox_count);
+  }
+  remote_flush(b);
+  remote_collect(a, SIZE_MAX);
+  slab_check(a);
+  slab_release_empty(a);
+  EXPECT_EQ(hak_test::used_bytes(), 0u) << "the owner has collected all and does not have all";
+}
+
+TEST_F(Remote, LargerBlocksAreNotHoarded) {
+  auto blocks = a.refill(size_class_of(2000), 3);
+  free_as(b, blocks[0]);
+  EXPECT_EQ(b->outbox_count, 0u);
+  EXPECT_TRUE(remote_has_pending(a));
+  a.flush(size_class_of(2000), {blocks[1], blocks[2]});
+}
+
+TEST_F(Remote, ASlabIsAnnouncedOnceHoweverManyBlocksComeBack) {
+  const unsigned k = size_class_of(2048);
+  auto blocks = a.refill(k, 30);
+  unit_t slab = slab_of(blocks[0]);
+  for (int i = 0; i < 20; i++) free_as(i % 2 == 0 ? b : c, blocks[static_cast<size_t>(i)]);
+  EXPECT_EQ(atomic32_load_relaxed(&a->pending.head), slab);
+  EXPECT_EQ(the_map.shared[slab].pending_next, 0u) << "twice on the stack";
+  remote_collect(a, 1);
+  EXPECT_FALSE(remote_has_pending(a));
+  free_as(b, blocks[20]);
+  EXPECT_TRUE(remote_has_pending(a)) << "after a collection it is announced anew";
+  a.flush(k, std::vector<void *>(blocks.begin() + 21, blocks.end()));
+}
+
+TEST_F(Remote, ACollectionIsBoundedAndGoesOnWhereItStopped) {
+  const unsigned k = size_class_of(2048);
+  auto blocks = a.refill(k, size_classes[k].capacity * 10u);
+  std::set<unit_t> slabs;
+  for (void *block : blocks) slabs.insert(slab_of(block)), free_as(b, block);
+  ASSERT_EQ(slabs.size(), 10u);
+  auto waiting = [&] { return std::count_if(slabs.begin(), slabs.end(), announced); };
+  remote_collect(a, 3);
+  EXPECT_EQ(waiting(), 7) << "a malloc would pay for all";
+  EXPECT_TRUE(remote_has_pending(a));
+  remote_collect(a, 3);
+  EXPECT_EQ(waiting(), 4);
+  remote_collect(a, SIZE_MAX);
+  EXPECT_EQ(waiting(), 0);
+  EXPECT_FALSE(remote_has_pending(a));
+}
+
+TEST_F(Remote, ARefillUsesWhatOthersHaveFreed) {
+  const unsigned k = size_class_of(2048);
+  auto blocks = a.refill(k, size_classes[k].capacity);
+  size_t used = hak_test::used_bytes();
+  for (void *block : blocks) free_as(b, block);
+  auto again = a.refill(k, size_classes[k].capacity);
+  EXPECT_EQ(hak_test::used_bytes(), used) << "fresh memory was taken although a slab had come back";
+  std::sort(blocks.begin(), blocks.end());
+  std::sort(again.begin(), again.end());
+  EXPECT_EQ(again, blocks);
+  a.flush(k, again);
+}
+
+TEST_F(Remote, AnOutboxIsDeliveredWhenItsThreadEnds) {
+  auto blocks = a.refill(20, 3);
+  for (void *block : blocks) free_as(b, block);
+  EXPECT_FALSE(remote_has_pending(a));
+  b.detach();
+  EXPECT_TRUE(remote_has_pending(a)) << "blocks wait in the outbox of a thread that has ended";
+}
+
+/* ---- Slabs that change hands while a block is on its way -----------------------*/
+
+TEST_F(Remote, ABlockThatWaitsInAnOutboxFindsTheNewOwner) {
+  auto blocks = a.refill(20, 10);
+  unit_t slab = slab_of(blocks[0]);
+  free_as(b, blocks[0]);
+  a.detach();
+  ASSERT_TRUE(pool_adopt(c, 20));
+  EXPECT_EQ(owner_of(blocks[0]), c->id);
+  auto before = record(slab).slab.free_count;
+  remote_flush(b);
+  EXPECT_TRUE(remote_has_pending(c)) << "delivered to the owner of before";
+  remote_collect(c, SIZE_MAX);
+  EXPECT_EQ(record(slab).slab.free_count, before + 1);
+  slab_check(c);
+  blocks.erase(blocks.begin());
+  c.flush(20, blocks);
+}
+
+/* A freer that was slow to announce pushes the slab on the stack of the owner
+ * that it was. Whoever takes it from there passes it on. */
+TEST_F(Remote, AnAnnouncementToTheFormerOwnerIsPassedOn) {
+  const unsigned k = size_class_of(2048);
+  auto blocks = a.refill(k, 10);
+  unit_t slab = slab_of(blocks[0]);
+  owner_t *former = a;
+  a.detach();
+  ASSERT_TRUE(pool_adopt(c, k));
+  the_map.shared[slab].pending_next = 0;
+  atomic32_store_relaxed(&the_map.shared[slab].announced, 1);
+  atomic32_store_relaxed(&former->pending.head, slab);
+  free_as(b, blocks[0]);
+  EXPECT_FALSE(remote_has_pending(c)) << "it was announced, though elsewhere";
+  pool_sweep(); /* somebody looks after the former owner, who is in the pool */
+  EXPECT_TRUE(remote_has_pending(c)) << "the announcement ended with the former owner: its blocks are lost";
+  auto before = record(slab).slab.free_count;
+  remote_collect(c, SIZE_MAX);
+  EXPECT_EQ(record(slab).slab.free_count, before + 1);
+  blocks.erase(blocks.begin());
+  c.flush(k, blocks);
+}
+
+TEST_F(Remote, AnAnnouncementOfAUnitThatIsNoSlabAnyMoreIsDropped) {
+  auto blocks = a.refill(20, 1);
+  unit_t slab = slab_of(blocks[0]);
+  a.flush(20, blocks);
+  slab_release_empty(a);
+  ASSERT_EQ(map_lookup(map_address(slab)), 0u);
+  the_map.shared[slab].pending_next = 0;
+  atomic32_store_relaxed(&the_map.shared[slab].announced, 1);
+  atomic32_store_relaxed(&a->pending.head, slab);
+  remote_collect(a, SIZE_MAX);
+  EXPECT_FALSE(announced(slab)) << "a slab that is made of the unit could never be announced";
+  EXPECT_FALSE(remote_has_pending(a));
+  arena_check();
+}
+
+/* The last block of a slab that is collected empties it: it goes back, and the
+ * rest of its bitmap is not ours any more. */
+TEST_F(Remote, CollectingTheLastBlockGivesTheSlabBack) {
+  auto keep = a.refill(1, 2);
+  auto blocks = a.refill(1, 4094u + 4096u);
+  std::set<unit_t> slabs;
+  for (void *block : blocks) slabs.insert(slab_of(block));
+  ASSERT_EQ(slabs.size(), 2u);
+  a.flush(1, {keep.back()}); /* the class has another slab: the empty one is not kept */
+  keep.pop_back();
+  size_t used = hak_test::used_bytes();
+  for (void *block : blocks) free_as(b, block);
+  remote_flush(b);
+  remote_collect(a, SIZE_MAX);
+  slab_check(a);
+  EXPECT_EQ(used - hak_test::used_bytes(), size_t{UNIT_BYTES});
+  a.flush(1, keep);
+}
+
+/* ---- Two threads ------------------------------------------------------------------*/
+
+TEST_F(Remote, TwoThreadsPassBlocksToEachOther) {
+  constexpr int kRounds = 400, kBatch = 100;
+  struct Box {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::vector<std::pair<void *, uint64_t>>> batches;
+  } boxes[2];
+  auto body = [&](owner_t *owner, Box &in, Box &out, uint64_t seed) {
+    hak_test::Random random(seed);
+    const unsigned classes[] = {1, 7, 64, size_class_of(3000)};
+    for (int round = 0; round < kRounds; round++) {
+      std::vector<std::pair<void *, uint64_t>> batch;
+      while (batch.size() < kBatch) {
+        unsigned k = classes[random.below(4)];
+        void *blocks[10];
+        size_t got = slab_refill(owner, k, blocks, 10, nullptr);
+        for (size_t i = 0; i < got; i++) {
+          batch.push_back({blocks[i], random.next()});
+          hak_test::stamp_as(blocks[i], size_classes[k].block_bytes, batch.back().second);
+        }
+      }
+      {
+        std::lock_guard<std::mutex> lock(out.mutex);
+        out.batches.push_back(std::move(batch));
+        out.changed.notify_one();
+      }
+      std::vector<std::pair<void *, uint64_t>> taken;
+      {
+        std::unique_lock<std::mutex> lock(in.mutex);
+        in.changed.wait(lock, [&] { return !in.batches.empty(); });
+        taken = std::move(in.batches.front());
+        in.batches.pop_front();
+      }
+      for (auto &[block, key] : taken) {
+        uint32_t word = map_lookup(block);
+        size_t bytes = size_classes[word_kind(word)].block_bytes;
+        ASSERT_TRUE(hak_test::stamped_as(block, bytes, key, bytes)) << "a block was handed out twice";
+        ASSERT_NE(word_owner(word), owner->id);
+        remote_free(owner, block, word);
+      }
+    }
+    remote_flush(owner);
+  };
+  std::thread other([&] { body(b, boxes[0], boxes[1], 1); });
+  body(a, boxes[1], boxes[0], 2);
+  other.join();
+  for (owner_t *owner : {static_cast<owner_t *>(a), static_cast<owner_t *>(b)}) {
+    remote_collect(owner, SIZE_MAX);
+    slab_check(owner);
+    slab_release_empty(owner);
+  }
+  EXPECT_EQ(hak_test::used_bytes(), 0u) << "blocks that were freed have not come back";
+}
+
+/* The owner collects while the other frees: when the last block has been freed, one
+ * more collection finds all. A block that nobody announced is missing then. */
+TEST_F(Remote, WhenTheFreerIsDoneOneCollectionFindsAll) {
+  constexpr unsigned kRounds = 20000, kBlocks = 4;
+  const unsigned k = size_class_of(2048);
+  std::vector<void *> blocks;
+  std::atomic<unsigned> to_do{0}, done{0};
+  std::thread freer([&] {
+    for (unsigned round = 1; round <= kRounds; round++) {
+      while (to_do.load() != round) std::this_thread::yield();
+      for (void *block : blocks) free_as(b, block);
+      done.store(round);
+    }
+  });
+  unsigned lost = 0;
+  for (unsigned round = 1; round <= kRounds; round++) {
+    blocks = a.refill(k, kBlocks);
+    unit_t slab = slab_of(blocks[0]);
+    auto before = record(slab).slab.free_count;
+    to_do.store(round);
+    while (done.load() != round) {
+      remote_collect(a, 1);
+      if (round % 2 == 0) std::this_thread::yield();
+    }
+    remote_collect(a, SIZE_MAX);
+    lost += before + kBlocks - record(slab).slab.free_count;
+  }
+  freer.join();
+  EXPECT_EQ(lost, 0u) << "blocks lie in a remote bitmap, and no announcement leads the owner there";
+}
+
+/* Owners come and go in one thread, slabs change hands, and another thread frees
+ * into them all the time. */
+TEST_F(Remote, SlabsChangeHandsWhileAnotherThreadFreesIntoThem) {
+  constexpr int kRounds = 300;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<void *> queue;
+  bool ended = false;
+  std::thread freer([&] {
+    for (;;) {
+      std::deque<void *> taken;
+      {
+        std::unique_lock<std::mutex> lock(mutex);
+        changed.wait(lock, [&] { return ended || !queue.empty(); });
+        if (queue.empty()) break;
+        taken.swap(queue);
+      }
+      for (void *block : taken) free_as(b, block);
+    }
+    remote_flush(b);
+  });
+  for (int round = 0; round < kRounds; round++) {
+    AttachedOwner one, two;
+    auto blocks = one.refill(size_class_of(2048), 40);
+    for (void *block : two.refill(20, 40)) blocks.push_back(block);
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      queue.insert(queue.end(), blocks.begin(), blocks.end());
+      changed.notify_one();
+    }
+    one.detach(); /* its slabs may be adopted by the next round's owner of another number */
+    auto more = two.refill(size_class_of(2048), 10);
+    two.flush(size_class_of(2048), more);
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    ended = true;
+    changed.notify_one();
+  }
+  freer.join();
+}
+
+using RemoteDeathTest = Remote;
+
+TEST_F(RemoteDeathTest, MistakesAreNoticed) {
+  auto blocks = a.refill(20, 2);
+  EXPECT_DEATH(free_as(b, static_cast<char *>(blocks[0]) + 16), "interior pointer");
+  free_as(b, blocks[0]);
+  EXPECT_DEATH(free_as(b, blocks[0]), "double free") << "both in one outbox";
+  remote_flush(b);
+  EXPECT_DEATH((free_as(c, blocks[0]), remote_flush(c)), "double free") << "delivered, not collected";
+  remote_collect(a, SIZE_MAX);
+  EXPECT_DEATH((free_as(c, blocks[0]), remote_flush(c), remote_collect(a, 1)), "double free") << "free already";
+  a.flush(20, {blocks[1]});
+}

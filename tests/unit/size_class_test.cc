@@ -1,0 +1,84 @@
+/* Size classes: which block serves a request. SPDX-License-Identifier: MIT */
+#include "layers.h"
+
+/* Found by looking at every class, as size_class_of does not. */
+TEST(SizeClass, EverySizeGetsTheSmallestClassThatHoldsIt) {
+  unsigned expected = 0;
+  for (size_t bytes = 0; bytes <= LARGE_MAX_BYTES; bytes++) {
+    /* Class 0 is malloc(0) alone. */
+    if (bytes == 1) expected = 1;
+    while (size_classes[expected].block_bytes < bytes) expected++;
+    ASSERT_LT(expected, unsigned{SIZE_CLASS_COUNT}) << bytes << " bytes fit no class";
+    ASSERT_EQ(size_class_of(bytes), expected) << "for " << bytes << " bytes";
+  }
+  EXPECT_EQ(expected, unsigned{SIZE_CLASS_COUNT - 1}) << "the last class is for nothing";
+}
+
+TEST(SizeClass, SizesRiseInMultiplesOfSixteen) {
+  for (unsigned c = 1; c < SIZE_CLASS_COUNT; c++) {
+    EXPECT_EQ(size_classes[c].block_bytes % 16, 0u) << "class " << c;
+    EXPECT_TRUE(c == 1 || size_classes[c].block_bytes > size_classes[c - 1].block_bytes) << "class " << c;
+  }
+  EXPECT_EQ(size_classes[0].block_bytes, 16u);
+}
+
+TEST(SizeClass, NoSizeAboveTinyWastesMoreThanAnEighth) {
+  for (unsigned c = TINY_CLASS_COUNT; c < SIZE_CLASS_COUNT; c++) {
+    unsigned smallest = size_classes[c - 1].block_bytes + 1;
+    unsigned wasted = size_classes[c].block_bytes - smallest;
+    bool in_units = size_classes[c].block_bytes <= HAK_MIB(1) && c >= MID_CLASS_END;
+    EXPECT_TRUE(in_units ? wasted < unsigned{UNIT_BYTES} : wasted * 8 <= size_classes[c].block_bytes) << "class " << c;
+  }
+}
+
+TEST(SizeClass, SlabsHoldTheirBlocks) {
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    const size_class_t &k = size_classes[c];
+    size_t slab_bytes = size_t{k.slab_units} * UNIT_BYTES;
+    if (size_class_is_single(c)) {
+      EXPECT_EQ(k.capacity, 1) << "class " << c;
+      EXPECT_EQ(k.block_bytes, slab_bytes) << "a lone block fills its run; class " << c;
+      continue;
+    }
+    EXPECT_EQ(k.capacity, slab_bytes / k.block_bytes) << "class " << c;
+    EXPECT_GE(k.capacity, 8) << "class " << c;
+    EXPECT_LE(k.capacity, UNIT_BITMAP_WORDS * 64) << "more blocks than bits; class " << c;
+    EXPECT_TRUE(is_power_of_two(k.slab_units)) << "slab_first_unit masks; class " << c;
+    EXPECT_LE(slab_bytes, size_t{1} << 19) << "the reciprocal is exact below; class " << c;
+  }
+}
+
+TEST(SizeClass, ReciprocalDividesEveryOffsetExactly) {
+  for (unsigned c = 0; c < MID_CLASS_END; c++) {
+    const size_class_t &k = size_classes[c];
+    unsigned block = 0;
+    size_t next = k.block_bytes;
+    for (size_t offset = 0; offset < size_t{k.slab_units} * UNIT_BYTES; offset++) {
+      if (offset == next) block++, next += k.block_bytes;
+      ASSERT_EQ(size_class_block_at(&k, offset), block) << "class " << c << ", offset " << offset;
+    }
+  }
+}
+
+TEST(SizeClass, PowersOfTwoAreClassesSoTheirBlocksAreAlignedToTheirSize) {
+  for (size_t bytes = 16; bytes <= LARGE_MAX_BYTES; bytes *= 2)
+    EXPECT_EQ(size_classes[size_class_of(bytes)].block_bytes, bytes);
+}
+
+/* A block's number is found from its address, and from no other address. */
+TEST(SizeClass, OnlyStartsOfBlocksAreBlocks) {
+  ASSERT_TRUE(arena_ready());
+  const unit_t slab = the_map.zone_first[ZONE_SMALL]; /* only addresses are computed */
+  for (unsigned c : {1u, 3u, 41u, 64u, 65u, 79u, 104u, 112u}) {
+    const size_class_t &k = size_classes[c];
+    for (unsigned n = 0; n < k.capacity; n++) {
+      char *block = static_cast<char *>(slab_block_address(slab, c, n));
+      ASSERT_EQ(slab_block_number(block, slab, c), static_cast<int>(n));
+      ASSERT_EQ(slab_block_number(block + 1, slab, c), -1);
+      ASSERT_EQ(slab_block_number(block + k.block_bytes - 1, slab, c), -1);
+    }
+    size_t tail = size_t{k.slab_units} * UNIT_BYTES - size_t{k.capacity} * k.block_bytes;
+    if (tail == 0) continue;
+    EXPECT_EQ(slab_block_number(slab_block_address(slab, c, k.capacity), slab, c), -1) << "in the tail";
+  }
+}

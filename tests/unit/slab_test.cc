@@ -1,0 +1,194 @@
+/* Slabs: batches of blocks out and back. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/payload.h"
+
+#include <algorithm>
+#include <set>
+
+namespace {
+
+using hak_test::AttachedOwner;
+using hak_test::record;
+using hak_test::slab_of;
+using hak_test::used_bytes;
+
+/* One class of each kind: 16 bytes, a slab with a tail, one unit, several units. */
+const unsigned kClasses[] = {1, 3, 20, 64, 65, 79, 96, 104, 112};
+
+class Slab : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(static_cast<owner_t *>(owner), nullptr); }
+  void TearDown() override {
+    slab_release_empty(owner);
+    slab_check(owner);
+    arena_check();
+    EXPECT_EQ(used_bytes(), 0u) << "slabs without a block in use were kept";
+    EXPECT_EQ(owner->free_bytes, 0);
+  }
+  size_t slabs_listed(unsigned size_class) {
+    size_t count = 0;
+    for (unit_t slab = owner->slabs[size_class]; slab != 0; slab = record(slab).slab.next) count++;
+    return count;
+  }
+  AttachedOwner owner;
+};
+
+}  // namespace
+
+TEST_F(Slab, ASlabHandsOutEachOfItsBlocksOnce) {
+  for (unsigned c : kClasses) {
+    auto blocks = owner.refill(c, size_classes[c].capacity);
+    EXPECT_EQ(std::set<void *>(blocks.begin(), blocks.end()).size(), blocks.size()) << "a block twice; class " << c;
+    for (void *block : blocks) {
+      ASSERT_EQ(slab_of(block), slab_of(blocks[0])) << "one slab would have done; class " << c;
+      ASSERT_GE(slab_block_number(block, slab_of(block), c), 0) << "class " << c;
+      ASSERT_EQ(map_lookup(block), word_make(owner->id, c));
+    }
+    EXPECT_EQ(slabs_listed(c), 0u) << "a slab without a free block is listed";
+    slab_check(owner);
+    owner.flush(c, blocks);
+    slab_check(owner);
+    EXPECT_EQ(slabs_listed(c), 1u) << "one empty slab is kept; class " << c;
+    slab_release_empty(owner);
+  }
+}
+
+TEST_F(Slab, TheLastOfABatchHasTheLowestAddress) {
+  auto blocks = owner.refill(10, 50);
+  EXPECT_TRUE(std::is_sorted(blocks.rbegin(), blocks.rend())) << "they are popped from the end, in order of address";
+  /* Every second one comes back: gaps are filled from below. */
+  std::vector<void *> back;
+  for (size_t i = 0; i < blocks.size(); i += 2) back.push_back(blocks[i]);
+  owner.flush(10, back);
+  auto again = owner.refill(10, back.size());
+  std::sort(back.begin(), back.end());
+  std::sort(again.begin(), again.end());
+  EXPECT_EQ(again, back) << "untouched blocks were preferred to those that are in the cache";
+  for (size_t i = 1; i < blocks.size(); i += 2) again.push_back(blocks[i]);
+  owner.flush(10, again);
+}
+
+TEST_F(Slab, OneEmptySlabOfAClassIsKeptAndNoMore) {
+  const unsigned c = 40;
+  auto blocks = owner.refill(c, size_classes[c].capacity * 5u);
+  size_t used = used_bytes();
+  owner.flush(c, blocks);
+  EXPECT_EQ(used - used_bytes(), 4u * UNIT_BYTES);
+  EXPECT_EQ(slabs_listed(c), 1u);
+}
+
+TEST_F(Slab, RandomBatchesOfManyClasses) {
+  hak_test::Random random(5);
+  struct Class {
+    std::vector<void *> out;
+    std::set<void *> known;
+  } classes[SIZE_CLASS_COUNT];
+  for (int i = 0; i < 3000; i++) {
+    unsigned c = kClasses[random.below(std::size(kClasses))];
+    Class &k = classes[c];
+    if (random.below(2) == 0 && k.out.size() * size_classes[c].block_bytes < (4 << 20)) {
+      for (void *block : owner.refill(c, random.between(1, c < 65 ? 300 : 20))) {
+        ASSERT_TRUE(k.known.insert(block).second) << "a block that is out came again; class " << c;
+        hak_test::stamp(block, size_classes[c].block_bytes, c);
+        k.out.push_back(block);
+      }
+    } else {
+      std::vector<void *> back;
+      for (size_t n = random.below(400); n > 0 && !k.out.empty(); n--) {
+        std::swap(k.out[random.below(k.out.size())], k.out.back());
+        ASSERT_TRUE(hak_test::stamped(k.out.back(), size_classes[c].block_bytes, c)) << "the contents of a block changed";
+        back.push_back(k.out.back());
+        k.known.erase(k.out.back());
+        k.out.pop_back();
+      }
+      owner.flush(c, back);
+    }
+    if (i % 10 == 0) slab_check(owner);
+    if (i % 100 == 0) slab_release_empty(owner), arena_check();
+  }
+  for (unsigned c : kClasses) owner.flush(c, classes[c].out);
+}
+
+TEST_F(Slab, LoneBlocks) {
+  for (unsigned c : {unsigned{MID_CLASS_END}, 120u, unsigned{SIZE_CLASS_COUNT - 1}}) {
+    bool zero = false;
+    void *block = nullptr;
+    ASSERT_EQ(slab_refill(owner, c, &block, 1, &zero), 1u);
+    EXPECT_EQ(block, map_address(slab_of(block)));
+    EXPECT_TRUE(!zero || hak_test::is_zero(block, size_classes[c].block_bytes));
+    EXPECT_EQ(map_lookup(static_cast<char *>(block) + UNIT_BYTES), word_make(0, KIND_INNER));
+    std::memset(block, 1, size_classes[c].block_bytes);
+    owner.flush(c, {block});
+    EXPECT_EQ(map_lookup(block), 0u);
+    EXPECT_EQ(used_bytes(), 0u);
+  }
+}
+
+TEST_F(Slab, ALoneBlockGrowsInPlaceWhereThereIsRoom) {
+  const unsigned small = size_class_of(HAK_KIB(128)), wider = size_class_of(HAK_KIB(512)), widest = size_class_of(HAK_MIB(4));
+  void *block = owner.refill(small, 1)[0];
+  unit_t slab = slab_of(block);
+  ASSERT_TRUE(slab_extend_single(slab, wider)) << "fresh memory lies behind it";
+  EXPECT_EQ(map_lookup(block), word_make(owner->id, wider));
+  void *behind = owner.refill(small, 1)[0];
+  EXPECT_FALSE(slab_extend_single(slab, widest)) << "another block lies behind it";
+  EXPECT_EQ(map_lookup(block), word_make(owner->id, wider)) << "a failure changed it";
+  arena_check();
+  owner.flush(wider, {block});
+  owner.flush(small, {behind});
+}
+
+TEST_F(Slab, ALoneBlockIsTakenOverOnce) {
+  AttachedOwner other;
+  const unsigned c = size_class_of(HAK_KIB(256));
+  void *block = owner.refill(c, 1)[0];
+  uint32_t word = map_lookup(block);
+  EXPECT_TRUE(slab_take_over_single(other, slab_of(block), word));
+  EXPECT_EQ(map_lookup(block), word_make(other->id, c));
+  EXPECT_FALSE(slab_take_over_single(owner, slab_of(block), word)) << "two threads that free one block both get it";
+  other.flush(c, {block});
+}
+
+TEST_F(Slab, PagesOfFreeBlocksGoBackAndOthersStay) {
+  const size_t page = os_page_bytes();
+  for (unsigned c : {1u, 20u, 79u, 104u}) {
+    const size_t bytes = size_classes[c].block_bytes;
+    auto blocks = owner.refill(c, size_classes[c].capacity);
+    for (void *block : blocks) hak_test::stamp(block, bytes, c);
+    /* Every hundredth stays, and one at either end of the slab. */
+    std::sort(blocks.begin(), blocks.end());
+    std::vector<void *> kept, back;
+    for (size_t i = 0; i < blocks.size(); i++)
+      (i % 100 == 50 || i == 0 || i + 1 == blocks.size() ? kept : back).push_back(blocks[i]);
+    owner.flush(c, back);
+    size_t purged = slab_purge_pages(owner);
+    size_t slab_bytes = size_t{size_classes[c].slab_units} * UNIT_BYTES;
+    EXPECT_GE(purged + (kept.size() + 1) * (2 * page + bytes), slab_bytes) << "pages without a live block stay; class " << c;
+    for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c)) << "a live block lost its contents";
+    EXPECT_EQ(slab_purge_pages(owner), 0u);
+    auto again = owner.refill(c, back.size());
+    for (void *block : again) hak_test::stamp(block, bytes, c);
+    for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c));
+    owner.flush(c, again);
+    owner.flush(c, kept);
+    slab_release_empty(owner);
+  }
+}
+
+using SlabDeathTest = Slab;
+
+TEST_F(SlabDeathTest, AFreeBlockIsNoticedWhenItComesBackAgain) {
+  auto blocks = owner.refill(20, 10);
+  owner.flush(20, {blocks[3]});
+  EXPECT_DEATH(owner.flush(20, {blocks[3]}), "double free of .*320 bytes");
+  EXPECT_DEATH(owner.flush(20, {blocks[4], blocks[4]}), "double free");
+  blocks.erase(blocks.begin() + 3);
+  owner.flush(20, blocks);
+}
+
+TEST_F(SlabDeathTest, WhatIsNoBlockIsNoticed) {
+  auto blocks = owner.refill(20, 1);
+  EXPECT_DEATH(owner.flush(20, {static_cast<char *>(blocks[0]) + 16}), "interior pointer");
+  EXPECT_DEATH(owner.flush(21, blocks), "double free") << "a block of another class";
+  owner.flush(20, blocks);
+}

@@ -27,7 +27,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 WATCHDOG_SECONDS = 60  # a hang is a find, too
-TRIES = 3  # an interleaving may need another seed; bounded work each
+TRIES = 5  # an interleaving may need another seed; bounded work each
 
 
 def parse(path):

@@ -44,7 +44,7 @@ std::uint64_t number_from_environment(const char *name, std::uint64_t otherwise)
 }
 std::uint64_t seed() { return number_from_environment("HAK_STRESS_SEED", 1); }
 std::size_t scaled(std::size_t operations) {
-  return operations * number_from_environment("HAK_STRESS_SCALE", 1) / HAK_STRESS_DIVISOR;
+  return operations * number_from_environment("HAK_STRESS_PERCENT", 100) / 100 / HAK_STRESS_DIVISOR;
 }
 
 /* ---- One owner's view of blocks ------------------------------------------------*/

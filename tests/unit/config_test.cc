@@ -52,13 +52,13 @@ TEST(Config, TheWindowsSizeIsAPowerOfTwo) {
     size_t gib;
   } good[] = {{"HAKMEM_RESERVE=1G", 1}, {"HAKMEM_RESERVE=64G", 64}, {"HAKMEM_RESERVE=100G", 64},
               {"HAKMEM_RESERVE=1T", 1024}, {"HAKMEM_RESERVE=16T", 16384}, {"HAKMEM_RESERVE=16384G", 16384}};
-  for (auto &[entry, gib] : good) {
-    const char *environment[] = {entry, nullptr};
+  for (const auto &each : good) {
+    const char *environment[] = {each.entry, nullptr};
     hak_test::Outcome outcome = hak_test::in_child([&] {
       config_read(const_cast<char *const *>(environment));
-      return config()->reserve_bytes == HAK_GIB(gib) ? 0 : 1;
+      return config()->reserve_bytes == HAK_GIB(each.gib) ? 0 : 1;
     });
-    EXPECT_TRUE(outcome.exited_with(0)) << entry << ": " << outcome.describe();
+    EXPECT_TRUE(outcome.exited_with(0)) << each.entry << ": " << outcome.describe();
     EXPECT_EQ(outcome.err, "");
   }
   for (const char *entry : {"HAKMEM_RESERVE=", "HAKMEM_RESERVE=0G", "HAKMEM_RESERVE=17T", "HAKMEM_RESERVE=1M",

@@ -278,14 +278,17 @@ TEST_F(Remote, TwoThreadsPassBlocksToEachOther) {
 /* The owner collects while the other frees: when the last block has been freed, one
  * more collection finds all. A block that nobody announced is missing then. */
 TEST_F(Remote, WhenTheFreerIsDoneOneCollectionFindsAll) {
-  constexpr unsigned kRounds = 20000, kBlocks = 4;
+  constexpr unsigned kRounds = 2000, kBlocks = 30;
   const unsigned k = size_class_of(2048);
   std::vector<void *> blocks;
   std::atomic<unsigned> to_do{0}, done{0};
   std::thread freer([&] {
     for (unsigned round = 1; round <= kRounds; round++) {
       while (to_do.load() != round) std::this_thread::yield();
-      for (void *block : blocks) free_as(b, block);
+      for (unsigned i = 0; i < kBlocks; i++) {
+        free_as(b, blocks[i]);
+        if (i % 8 == 7) std::this_thread::yield(); /* so that both take part on one processor, too */
+      }
       done.store(round);
     }
   });
@@ -296,8 +299,8 @@ TEST_F(Remote, WhenTheFreerIsDoneOneCollectionFindsAll) {
     auto before = record(slab).slab.free_count;
     to_do.store(round);
     while (done.load() != round) {
-      remote_collect(a, 1);
-      if (round % 2 == 0) std::this_thread::yield();
+      if (remote_has_pending(a)) remote_collect(a, 1);
+      else std::this_thread::yield();
     }
     remote_collect(a, SIZE_MAX);
     lost += before + kBlocks - record(slab).slab.free_count;

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const size_t sizes[] = {1, 24, 100, 1000, 5000, 40000, 70000, 300000, 2000000, 6000000};
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -97,6 +98,14 @@ static void *free_in_thread(void *block) {
   free(block);
   return NULL;
 }
+/* Bytes of memory that this process holds. */
+static size_t resident(void) {
+  size_t total = 0, pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  CHECK(file != NULL && fscanf(file, "%zu %zu", &total, &pages) == 2);
+  fclose(file);
+  return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
 static void deepbind(const char *path) {
   CHECK(strstr(file_of("malloc", RTLD_DEFAULT), "libhakmem") != NULL);
   void *library = load(path, RTLD_DEEPBIND | RTLD_LOCAL);
@@ -126,6 +135,13 @@ static void deepbind(const char *path) {
       pthread_create(&thread, NULL, free_in_thread, plugin_malloc(sizes[i]));
       pthread_join(thread, NULL);
     }
+    /* What was freed is really free: a GiB goes through a few MiB. */
+    size_t before = resident();
+    for (int i = 0; i < 100; i++) {
+      free(filled(plugin_malloc(1000000), 1000000));
+      for (int j = 0; j < 100; j++) free(filled(plugin_malloc(10000), 10000));
+    }
+    CHECK(resident() < before + 20000000);
     /* Ours meanwhile. */
     unsigned char *ours[SIZES];
     for (int i = 0; i < SIZES; i++) ours[i] = filled(malloc(sizes[i]), sizes[i]);

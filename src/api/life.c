@@ -21,6 +21,7 @@ static void before_fork(void) { gates_close(gates, GATES); }
 static void after_fork_in_parent(void) { gates_open(gates, GATES); }
 static void after_fork_in_child(void) {
   heap_after_fork();
+  arena_after_fork();
   gates_open(gates, GATES);
 }
 

@@ -39,6 +39,7 @@ static struct {
   uint32_t dirty_oldest, dirty_newest; /* list of SuperSlabs, by dirtied_ms    */
   uint64_t next_tick_ms;
   int64_t free_in_slabs_bytes;
+  bool has_forked; /* this process is a child: see arena_after_fork           */
 } arena;
 
 HAK_INLINE unit_record_t *record(unit_t unit) { return &the_map.records[unit]; }
@@ -429,6 +430,8 @@ unit_t arena_zone_end(zone_id_t zone) {
   return end;
 }
 
+void arena_after_fork(void) { arena.has_forked = true; }
+
 /* ---- Checking ----------------------------------------------------------------*/
 void arena_check(void) {
   if (!atomic32_load_acquire(&arena.is_ready)) return;
@@ -445,7 +448,8 @@ void arena_check(void) {
       HAK_CHECK(units > 0 && unit + units <= end);
       for (unit_t u = unit; u < unit + units; u++) {
         HAK_CHECK(is_free(zone, u) == free_here);
-        HAK_CHECK((atomic32_load_relaxed(map_word(u)) == 0) == free_here);
+        HAK_CHECK(!free_here || atomic32_load_relaxed(map_word(u)) == 0);
+        HAK_CHECK(free_here || atomic32_load_relaxed(map_word(u)) != 0 || arena.has_forked);
       }
       if (free_here) {
         HAK_CHECK(!was_free); /* neighbours are joined */

@@ -71,6 +71,10 @@ arena_usage_t arena_usage(void);
 /* One past the last unit of a zone that exists. */
 unit_t arena_zone_end(zone_id_t zone);
 
+/* In a forked child. A thread of the parent that was about to write the words of
+ * a run that it held has never done so: the check below then does not ask for them. */
+void arena_after_fork(void);
+
 /* Aborts through HAK_CHECK if an invariant is broken. Debug and tests. */
 void arena_check(void);
 

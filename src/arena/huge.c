@@ -33,10 +33,17 @@ static unit_t take(size_t units, size_t alignment, bool *is_zero) {
 static void give(unit_t first) {
   size_t units = record(first)->run_units;
   write_words(first, 1, units, 0);
-  if (record(first)->huge.moved && os_renew(map_address(first), units << UNIT_SHIFT, the_map.is_reserved))
-    arena_give_clean(first, units);
-  else
+  if (!record(first)->huge.moved) {
     arena_give(first, units);
+  } else if (os_renew(map_address(first), units << UNIT_SHIFT, the_map.is_reserved)) {
+    arena_give_clean(first, units);
+  } else if (os_is_readable(map_address(first))) {
+    arena_give(first, units);
+  } else {
+    /* The system has unmapped it, then refused to map it afresh: as in
+     * huge_from_run, the range stays out of use. */
+    write_words(first, 0, units, word_make(0, KIND_INNER));
+  }
 }
 
 void *huge_alloc(size_t bytes, size_t alignment, bool zeroed) {

@@ -7,6 +7,7 @@
 #ifndef HAK_BASE_H
 #define HAK_BASE_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -23,7 +23,7 @@ void *the_null_slot[1];
 #define REPEAT_144(x)                                                                                          \
   REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), \
       REPEAT_16(x)
-_Static_assert(SIZE_CLASS_COUNT == 144, "the null heap's tables below have so many entries");
+static_assert(SIZE_CLASS_COUNT == 144, "the null heap's tables below have so many entries");
 
 /* No owner has the largest number: the page map's 24 bits for it would need 2^24
  * threads at once, four times what Linux can run. */
@@ -129,21 +129,32 @@ void *heap_refill(unsigned size_class, bool *is_zero) {
   return block;
 }
 
-/* A lone block of a slab that is another's: the slab becomes ours with it. */
+/* A lone block of a slab that is another's: the slab becomes ours with it. It is
+ * freed at once if there is no heap. false: it was a mistake. */
 static bool take_over(heap_t *heap, void *block, uint32_t word) {
   unit_t slab = (unit_t)map_unit_of(block);
   if (block != map_address(slab))
     error_report(ERROR_INTERIOR_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
-  else if (!slab_take_over_single(&heap->owner, slab, word))
+  else if (!(heap != NULL ? slab_take_over_single(&heap->owner, slab, word) : slab_free_single(slab, word)))
     error_report(ERROR_DOUBLE_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
   else
     return true;
   return false;
 }
 
+/* There is no memory for the thread's first heap. The block is another's, then,
+ * and goes home. */
+static HAK_COLD void free_without_heap(void *block, uint32_t word) {
+  if (size_class_is_single(word_kind(word))) take_over(NULL, block, word);
+  else remote_free_directly(block, word);
+}
+
 void heap_free(void *block, uint32_t word) {
   heap_t *heap = heap_enter();
-  if (HAK_UNLIKELY(heap == NULL)) return; /* no memory for a first heap: the block stays out */
+  if (HAK_UNLIKELY(heap == NULL)) {
+    free_without_heap(block, word);
+    return;
+  }
   decay_step(heap);
   unsigned size_class = word_kind(word);
   /* Another's block. A tiny one goes home: handed out again here, it would share

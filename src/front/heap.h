@@ -44,8 +44,8 @@ typedef struct heap {
   owner_t owner;
 } heap_t;
 
-_Static_assert(offsetof(heap_t, owner) == OWNER_ROOM_BYTES, "a heap lies around its owner");
-_Static_assert(sizeof(heap_t) == OWNER_STRIDE_BYTES, "heaps lie at the stride of owners");
+static_assert(offsetof(heap_t, owner) == OWNER_ROOM_BYTES, "a heap lies around its owner");
+static_assert(sizeof(heap_t) == OWNER_STRIDE_BYTES, "heaps lie at the stride of owners");
 HAK_INLINE heap_t *heap_of(owner_t *owner) { return (heap_t *)((char *)owner - OWNER_ROOM_BYTES); }
 
 extern heap_t the_null_heap;

@@ -19,6 +19,6 @@ void decay_now(heap_t *heap) {
     m->used = false;
   }
   remote_flush(&heap->owner);
-  pool_cool();
+  pool_tidy();
   arena_tick(now_ms);
 }

@@ -119,7 +119,7 @@ static const field_t fields[] = {
     COUNT(errors, "wrong frees"),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
-_Static_assert(sizeof(size_t) == sizeof(uint64_t), "every figure is printed as 64 bits");
+static_assert(sizeof(size_t) == sizeof(uint64_t), "every figure is printed as 64 bits");
 
 static uint64_t value_of(const hak_stats_t *stats, const field_t *field) {
   uint64_t value;

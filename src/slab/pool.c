@@ -15,6 +15,7 @@ static struct {
   uint32_t top;
   uint32_t next_forgotten; /* owner that was looked at last                      */
   uint32_t next_visit; /* owner where the next adoption starts to look; 0: the top */
+  uint32_t next_tidy;  /* where the next pool_tidy starts to look, modulo owner_count */
   atomic32 owner_count, pooled_count, warm_count;
 } pool;
 
@@ -22,8 +23,12 @@ enum { VISITS = 4, COLLECTS = 8 };
 
 /* As many owners are pooled warm, with their empty slabs: the next thread comes
  * soon where threads come and go, and finds everything in place. Where none comes,
- * pool_cool takes the slabs after about a second. */
+ * pool_tidy takes the slabs after about a second. */
 enum { WARM_MAX = 8 };
+
+/* Of one pool_tidy: some tens of microseconds where nothing waits, a millisecond
+ * or two where much does. The gate is open to others every TIDY_STEP slabs. */
+enum { TIDY_OWNERS = 512, TIDY_SLABS = 2048, TIDY_STEP_SLABS = 64 };
 
 static void push(owner_t *owner) {
   owner->state = OWNER_POOLED;
@@ -91,16 +96,28 @@ void pool_detach(owner_t *owner) {
   gate_leave(&pool_gate);
 }
 
-void pool_cool(void) {
-  if (atomic32_load_relaxed(&pool.warm_count) == 0) return;
-  gate_enter(&pool_gate);
-  for (uint32_t id = pool.top; id != 0; id = owner_by_id(id)->pool_next) {
-    owner_t *owner = owner_by_id(id);
-    if (owner->is_warm) slab_release_empty(owner);
-    owner->is_warm = false;
+/* The gate is held. Returns the slabs collected. */
+static size_t tidy(owner_t *owner) {
+  if (owner->state != OWNER_POOLED) return 0;
+  size_t collected = remote_has_pending(owner) ? remote_collect(owner, TIDY_STEP_SLABS) : 0;
+  /* The last empty slab of each class stays in its list until here. */
+  if (owner->is_warm || collected > 0) slab_release_empty(owner);
+  if (owner->is_warm) atomic32_store_relaxed(&pool.warm_count, atomic32_load_relaxed(&pool.warm_count) - 1);
+  owner->is_warm = false;
+  return collected;
+}
+
+void pool_tidy(void) {
+  if (atomic32_load_relaxed(&pool.pooled_count) == 0) return;
+  uint32_t made = atomic32_load_relaxed(&pool.owner_count), looked = 0;
+  size_t collected = 0;
+  while (looked < made && looked < TIDY_OWNERS && collected < TIDY_SLABS) {
+    gate_enter(&pool_gate);
+    size_t step = tidy(owner_by_id(pool.next_tidy % made + 1));
+    if (step < TIDY_STEP_SLABS) pool.next_tidy++, looked++; /* else there may be more */
+    gate_leave(&pool_gate);
+    collected += step;
   }
-  atomic32_store_relaxed(&pool.warm_count, 0);
-  gate_leave(&pool_gate);
 }
 
 void pool_after_fork(owner_t *self) {

@@ -30,15 +30,17 @@ void pool_detach(owner_t *owner);
 void pool_after_fork(owner_t *self);
 
 /* Takes over a slab of the class with a free block from a pooled owner, looking
- * at a bounded number of them; their empty slabs go to the arena. It is then
- * in the owner's list. */
+ * at a bounded number of them. It is then in the owner's list. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* Collects remote frees of all pooled owners and releases their empty slabs. */
 void pool_sweep(void);
 /* slab_purge_pages for all pooled owners. */
 size_t pool_purge_pages(void);
-/* Releases the empty slabs of owners that were pooled warm; see pool.c. */
-void pool_cool(void);
+/* What waits in pooled owners for a thread that may never come: collects remote
+ * frees and releases empty slabs, those of warm owners too. Looks at a bounded
+ * number of owners and slabs; callers come once a second and go on where the last
+ * one stopped. */
+void pool_tidy(void);
 
 /* Owners made so far, and how many wait in the pool. Relaxed. */
 uint32_t pool_owner_count(void);

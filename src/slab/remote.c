@@ -92,6 +92,16 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
   if (entry->bits == UINT64_MAX) deliver_entry(self, entry);
 }
 
+void remote_free_directly(void *address, uint32_t word) {
+  unsigned size_class = word_kind(word);
+  unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
+  int number = slab_block_number(address, slab, size_class);
+  if (number < 0)
+    error_report(ERROR_INTERIOR_FREE, address, size_classes[size_class].block_bytes, 0);
+  else
+    deliver(slab, size_class, (unsigned)number / 64, (uint64_t)1 << number % 64);
+}
+
 void remote_flush(owner_t *self) {
   for (size_t i = 0; self->outbox_count > 0; i++)
     if (self->outbox[i].bits != 0) deliver_entry(self, &self->outbox[i]);
@@ -111,12 +121,13 @@ static void collect_slab(owner_t *self, unit_t slab, unsigned size_class) {
   }
 }
 
-void remote_collect(owner_t *self, size_t slabs) {
-  for (; slabs > 0; slabs--) {
+size_t remote_collect(owner_t *self, size_t slabs) {
+  size_t collected = 0;
+  for (; collected < slabs; collected++) {
     /* Acquire: pairs with the push in announce. */
     if (self->pending_taken == 0) self->pending_taken = atomic32_exchange_acquire(&self->pending.head, 0);
     unit_t slab = self->pending_taken;
-    if (slab == 0) return;
+    if (slab == 0) break;
     self->pending_taken = the_map.shared[slab].pending_next; /* before R1: afterwards it is another's */
     atomic32_exchange_seq(&the_map.shared[slab].announced, 0); /* R1 */
     uint32_t word = atomic32_load_seq(map_word(slab)); /* not before R1 */
@@ -126,4 +137,5 @@ void remote_collect(owner_t *self, size_t slabs) {
     else
       announce(slab);
   }
+  return collected;
 }

@@ -39,6 +39,8 @@ HAK_C_BEGIN
  * owner. Small ones are collected in the owner's outbox first. Reports an
  * address that starts no block, and a block that waits in the outbox already. */
 void remote_free(owner_t *self, void *address, uint32_t word);
+/* As remote_free at once, without an outbox: for a thread that can have no heap. */
+void remote_free_directly(void *address, uint32_t word);
 /* Delivers what the outbox holds. */
 void remote_flush(owner_t *self);
 
@@ -46,8 +48,8 @@ void remote_flush(owner_t *self);
 HAK_INLINE bool remote_has_pending(const owner_t *self) {
   return self->pending_taken != 0 || atomic32_load_relaxed(&self->pending.head) != 0;
 }
-/* Collects at most `slabs` slabs' remote frees. */
-void remote_collect(owner_t *self, size_t slabs);
+/* Collects at most `slabs` slabs' remote frees. Returns of how many. */
+size_t remote_collect(owner_t *self, size_t slabs);
 
 HAK_C_END
 #endif

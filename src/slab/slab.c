@@ -297,6 +297,12 @@ bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word) {
   return atomic32_cas_acq_rel(map_word(slab), &word, word_make(owner->id, word_kind(word)));
 }
 
+bool slab_free_single(unit_t slab, uint32_t word) {
+  if (!atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, KIND_INNER))) return false;
+  unmake_slab(slab, word_kind(word));
+  return true;
+}
+
 bool slab_extend_single(unit_t slab, unsigned new_class) {
   uint32_t word = atomic32_load_relaxed(map_word(slab));
   size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;

@@ -35,6 +35,10 @@ void slab_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t
  * more, another thread freed the block first. */
 bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word);
 
+/* Frees a live single block of any owner, for a thread that can have no heap.
+ * false: as above. */
+bool slab_free_single(unit_t slab, uint32_t word);
+
 /* Grows a single block in place to the size of another single class. The caller
  * holds the block. */
 bool slab_extend_single(unit_t slab, unsigned new_class);

@@ -1,54 +1,13 @@
 /*
- * The mistakes that a program can make with free, as a list: each test runs
- * them all, for every range of sizes and for local and remote blocks.
+ * What the tests of misuse are run for: a block of every range of sizes.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef HAK_TESTS_DEATH_MISTAKES_H
 #define HAK_TESTS_DEATH_MISTAKES_H
 
-#include <condition_variable>
 #include <cstddef>
-#include <functional>
-#include <mutex>
 #include <ostream>
-#include <thread>
-
-/* A thread that does what it is told, one thing at a time. */
-class Worker {
- public:
-  Worker() : thread_([this] { loop(); }) {}
-  ~Worker() {
-    run(nullptr);
-    thread_.join();
-  }
-  Worker(const Worker &) = delete;
-  Worker &operator=(const Worker &) = delete;
-
-  /* Returns when the worker has done it. */
-  void run(const std::function<void()> &job) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    job_ = &job;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return job_ == nullptr; });
-  }
-
- private:
-  void loop() {
-    for (bool more = true; more;) {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return job_ != nullptr; });
-      more = static_cast<bool>(*job_);
-      if (more) (*job_)();
-      job_ = nullptr;
-      changed_.notify_all();
-    }
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  const std::function<void()> *job_ = nullptr;
-  std::thread thread_;
-};
 
 /* Sizes whose blocks are managed differently. */
 struct Range {

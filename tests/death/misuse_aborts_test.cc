@@ -5,6 +5,7 @@
  */
 #include "death/mistakes.h"
 #include "support/payload.h"
+#include "support/worker.h"
 
 #include <gtest/gtest.h>
 #include <hakmem.h>
@@ -19,6 +20,8 @@
 
 extern "C" void free_sized(void *, std::size_t) noexcept;
 extern "C" void free_aligned_sized(void *, std::size_t, std::size_t) noexcept;
+
+using hak_test::Worker;
 
 namespace {
 

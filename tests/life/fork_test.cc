@@ -7,6 +7,7 @@
 #include "life/busy_threads.h"
 #include "life/heap_view.h"
 #include "support/process.h"
+#include "support/worker.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +23,7 @@ using hak_test::Random;
 
 namespace {
 
-enum Child { kGood = 0, kOverwritten = 10, kNoMemory = 11, kGrandchildFailed = 12, kThreads = 13, kHung = 14 };
+enum Child { kGood = 0, kOverwritten = 10, kNoMemory = 11, kGrandchildFailed = 12, kThreads = 13, kForgotten = 14 };
 
 const char *meaning(int code) {
   switch (code) {
@@ -31,6 +32,7 @@ const char *meaning(int code) {
     case kNoMemory: return "an allocation failed";
     case kGrandchildFailed: return "the grandchild failed";
     case kThreads: return "the child has another thread than its own";
+    case kForgotten: return "the heaps of the parent's threads are lost to the child";
     default: return "?";
   }
 }
@@ -201,6 +203,27 @@ TEST(Fork, ChildHasOneThread) {
   EXPECT_EQ(in_fork([] {
               int code = use_the_heap(3, 2000);
               return code != kGood ? code : heap_view::thread_count() == 1 ? kGood : kThreads;
+            }),
+            "");
+}
+
+/* The parent's other threads do not exist in the child; what they had of the heap does. */
+TEST(Fork, ChildReusesTheHeapsOfTheParentsThreads) {
+  hak_test::Worker workers[3];
+  for (hak_test::Worker &worker : workers)
+    worker.run([] {
+      if (use_the_heap(1, 1000) != kGood) std::abort();
+    });
+  const std::size_t heaps = heap_view::stats().heap_count;
+  ASSERT_GE(heaps, 4u);
+  EXPECT_EQ(in_fork([=] {
+              std::vector<std::thread> threads;
+              for (int round = 0; round < 3; round++) {
+                for (std::uint64_t t = 0; t < 3; t++) threads.emplace_back([=] { use_the_heap(t, 300); });
+                for (std::thread &thread : threads) thread.join();
+                threads.clear();
+              }
+              return heap_view::stats().heap_count <= heaps ? kGood : kForgotten;
             }),
             "");
 }

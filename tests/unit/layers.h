@@ -13,7 +13,6 @@
 #include <cstring>
 #include <vector>
 
-#define _Static_assert static_assert
 #include <api/alloc.h>
 #include <arena/arena.h>
 #include <arena/huge.h>
@@ -31,7 +30,6 @@
 #include <slab/slab.h>
 #include <support/config.h>
 #include <support/error.h>
-#undef _Static_assert
 
 #include <gtest/gtest.h>
 

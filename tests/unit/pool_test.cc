@@ -49,7 +49,7 @@ TEST_F(Pool, AnEndedThreadKeepsSlabsWithLiveBlocksAndSoonNoOthers) {
   for (unsigned c : {1u, 64u, 70u, 100u}) owner.flush(c, owner.refill(c, 5));
   owner_t *id = owner;
   owner.detach();
-  pool_cool(); /* a second later; before, the next thread would find all in place */
+  pool_tidy(); /* a second later; before, the next thread would find all in place */
   EXPECT_EQ(hak_test::used_bytes(), size_t{UNIT_BYTES}) << "only the slab with blocks in use";
   EXPECT_EQ(owner_of(blocks[0]), id->id);
   AttachedOwner again;
@@ -65,6 +65,26 @@ TEST_F(Pool, FewOwnersArePooledWithTheirEmptySlabs) {
   }
   owners.clear();
   EXPECT_LE(hak_test::used_bytes(), 8u * UNIT_BYTES) << "each thread that ever lived keeps a slab";
+}
+
+TEST_F(Pool, WhatIsFreedForEndedThreadsGoesBackWhileOthersWork) {
+  constexpr unsigned kOwners = 700, kClass = 40;
+  const std::size_t blocks_each = 3u * size_classes[kClass].capacity;
+  std::vector<void *> blocks;
+  AttachedOwner alive;
+  {
+    std::vector<std::unique_ptr<AttachedOwner>> owners;
+    for (unsigned i = 0; i < kOwners; i++) {
+      owners.push_back(std::make_unique<AttachedOwner>());
+      auto more = owners.back()->refill(kClass, blocks_each);
+      blocks.insert(blocks.end(), more.begin(), more.end());
+    }
+  }
+  for (void *block : blocks) remote_free(alive, block, map_lookup(block));
+  remote_flush(alive);
+  EXPECT_GE(hak_test::used_bytes(), kOwners * std::size_t{UNIT_BYTES}) << "the test is void";
+  for (int second = 0; second < 3; second++) pool_tidy();
+  EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 
 /* A thread that has ended without a word, as some do in their last destructors. */

@@ -17,6 +17,7 @@ enum {
   STEP_MAX_UNITS = 32 * SUPERSLAB_UNITS,
   TABLE_STEP_UNITS = 1024,
   LONGEST_PURGE_UNITS = 16 * SUPERSLAB_UNITS, /* in one call: others wait meanwhile */
+  PURGE_AT_ONCE_UNITS = 2 * SUPERSLAB_UNITS,  /* a call for each slab that is freed would cost more than the free */
 };
 /* Below this much heap a huge page would be a good part of it. */
 static const size_t huge_pages_from_bytes = HAK_MIB(16);
@@ -372,7 +373,7 @@ static void give(unit_t first, size_t units, bool dirty) {
   if (dirty) {
     arena.dirty_units += units;
     size_t keep = (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units / 8 + arena.reused_units;
-    if (arena.dirty_units > keep) purge_while(keep, UINT64_MAX);
+    if (arena.dirty_units > keep + PURGE_AT_ONCE_UNITS) purge_while(keep, UINT64_MAX);
     tick(now_ms);
   }
   gate_leave(&arena_gate);

@@ -245,7 +245,9 @@ void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
                  size_classes[size_class].block_bytes, 0);
   the_map.free_bits[slab][word] |= bits;
   if (word < r->slab.first_word) r->slab.first_word = (uint16_t)word;
-  if (bits != 0) blocks_came_back(owner, slab, size_class, (size_t)__builtin_popcountll(bits));
+  if (bits == 0) return;
+  bool is_one = (bits & (bits - 1)) == 0; /* as in every flush; the baseline has no instruction to count more */
+  blocks_came_back(owner, slab, size_class, is_one ? 1 : (size_t)__builtin_popcountll(bits));
 }
 
 /* A block of the magazine whose word is not our own: of a slab that is another's,

@@ -18,6 +18,11 @@ static void *no_memory(void) {
 
 HAK_INLINE bool is_class(uint32_t word) { return word_owner(word) != 0 && word_kind(word) < SIZE_CLASS_COUNT; }
 
+/* Whether a block of class `served` may be what a request of class `wanted` got. */
+HAK_INLINE bool class_may_serve(unsigned wanted, unsigned served) {
+  return wanted == served || size_class_coarse(wanted) == served;
+}
+
 /* Bytes of the block that an address lies in, whose word is no class's. */
 static size_t bytes_around(const void *address) {
   size_t unit = map_unit_of(address);
@@ -82,7 +87,7 @@ static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_b
   if (word == 0) return true; /* foreign or a mistake: alloc_free says */
   if (may_be_shrunk && atomic32_load_relaxed(&some_stayed_large) && bytes <= alloc_usable_size(block)) return true;
   if (!is_class(word)) return word != word_make(0, KIND_HUGE) || huge_may_have_size(block, bytes);
-  if (bytes <= LARGE_MAX_BYTES && size_class_of(bytes) == word_kind(word)) return true;
+  if (bytes <= LARGE_MAX_BYTES && class_may_serve(size_class_of(bytes), word_kind(word))) return true;
   return may_be_shrunk && stays_when_shrunk(size_classes[word_kind(word)].block_bytes, bytes);
 }
 
@@ -222,7 +227,7 @@ void *alloc_aligned(size_t alignment, size_t bytes) {
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
   if (block == NULL) return;
   uint32_t word = map_lookup(block);
-  bool fits = is_class(word) ? is_power_of_two(alignment) && aligned_class(alignment, bytes) == word_kind(word)
+  bool fits = is_class(word) ? is_power_of_two(alignment) && class_may_serve(aligned_class(alignment, bytes), word_kind(word))
                              : size_fits(block, word, bytes, false);
   if (fits)
     alloc_free(block);

@@ -28,8 +28,9 @@ HAK_C_BEGIN
 
 typedef struct {
   uint16_t capacity; /* slots, one less than a power of two; 0: no array yet */
-  bool missed;       /* ran empty since it last ran full                     */
-  bool used;         /* ran empty or full since the last decay               */
+  bool missed : 1;   /* ran empty since it last ran full                     */
+  bool used : 1;     /* ran empty or full since the last decay               */
+  uint8_t borrowed;  /* blocks that a coarser class has served instead       */
 } magazine_t;
 
 typedef struct heap {

@@ -15,6 +15,7 @@ enum {
   BATCH_CAPACITY = 127, /* running empty alone grows it to this, and to BATCH_BYTES */
   BATCH_BYTES = 16 * 1024,
   MAX_CAPACITY = 8191,
+  BORROWED_MOST = 16, /* blocks */
 };
 /* What all magazines of a process may hold, shared among its threads, but each
  * has the least. */
@@ -97,7 +98,18 @@ void magazine_shrink(heap_t *heap, unsigned size_class) {
 }
 
 /* ---- Refill and overflow --------------------------------------------------------------*/
+
+/* The first slab of a class costs a thread a page at least, and a kilobyte in the
+ * tables. Most threads use many sizes and few blocks of each: the first blocks of
+ * a class come from a coarser one, and what is rounded up is less than that page. */
+static bool borrows(magazine_t *m, unsigned size_class) {
+  if (m->capacity > 0 || m->borrowed == BORROWED_MOST || size_class_coarse(size_class) == size_class) return false;
+  m->borrowed++;
+  return true;
+}
+
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
+  if (borrows(&heap->magazines[size_class], size_class)) size_class = size_class_coarse(size_class);
   /* A heap that has just been attached may have some already. */
   void *block = magazine_pop(heap, size_class);
   if (is_zero != NULL) *is_zero = false;

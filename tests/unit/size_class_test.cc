@@ -1,6 +1,9 @@
 /* Size classes: which block serves a request. SPDX-License-Identifier: MIT */
 #include "layers.h"
 
+#include <iterator>
+#include <set>
+
 /* Found by looking at every class, as size_class_of does not. */
 TEST(SizeClass, EverySizeGetsTheSmallestClassThatHoldsIt) {
   unsigned expected = 0;
@@ -63,6 +66,21 @@ TEST(SizeClass, ReciprocalDividesEveryOffsetExactly) {
 TEST(SizeClass, PowersOfTwoAreClassesSoTheirBlocksAreAlignedToTheirSize) {
   for (size_t bytes = 16; bytes <= LARGE_MAX_BYTES; bytes *= 2)
     EXPECT_EQ(size_classes[size_class_of(bytes)].block_bytes, bytes);
+}
+
+TEST(SizeClass, CoarseClassesHoldMoreAndAreAlignedAsWell) {
+  std::set<unsigned> coarse;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    const unsigned k = size_class_coarse(c);
+    const size_t bytes = size_classes[c].block_bytes, held = size_classes[k].block_bytes;
+    coarse.insert(k);
+    EXPECT_EQ(size_class_coarse(k), k);
+    EXPECT_GE(held, bytes);
+    EXPECT_LE(held, bytes + bytes / 2);
+    EXPECT_EQ(held % (bytes & -bytes), 0u) << "class " << c << " is aligned, what it borrows is not";
+    if (c >= TINY_CLASS_COUNT) EXPECT_EQ(k, c);
+  }
+  EXPECT_EQ(std::distance(coarse.begin(), coarse.lower_bound(TINY_CLASS_COUNT)), 12) << "two steps a doubling";
 }
 
 /* A block's number is found from its address, and from no other address. */

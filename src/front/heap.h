@@ -41,7 +41,8 @@ typedef struct heap {
   uint32_t events;  /* batch boundaries, to look at the clock now and then */
   uint64_t decayed_ms;
   size_t capacity_bytes; /* all magazines' capacity in blocks' bytes */
-  char spare[OWNER_ROOM_BYTES - SIZE_CLASS_COUNT * (2 * sizeof(void **) + sizeof(magazine_t)) - 24];
+  uint32_t hand;         /* class that was looked at last for room in the budget */
+  char spare[OWNER_ROOM_BYTES - SIZE_CLASS_COUNT * (2 * sizeof(void **) + sizeof(magazine_t)) - 28];
   owner_t owner;
 } heap_t;
 

@@ -16,10 +16,11 @@ enum {
   BATCH_BYTES = 16 * 1024,
   MAX_CAPACITY = 8191,
   BORROWED_MOST = 16, /* blocks */
+  HAND_STEPS = 24,
 };
 /* What all magazines of a process may hold, shared among its threads, but each
  * has the least. */
-static const size_t budget_bytes = HAK_MIB(64), budget_most = HAK_MIB(8), budget_least = HAK_KIB(512);
+static const size_t budget_bytes = HAK_MIB(64), budget_most = HAK_MIB(32), budget_least = HAK_KIB(512);
 
 static size_t budget(void) {
   size_t threads = pool_owner_count() - pool_pooled_count();
@@ -70,18 +71,20 @@ static size_t least_capacity(unsigned size_class) {
 }
 
 /* Widens the magazine if the budget allows, making room by shrinking others that
- * were not used lately, the largest blocks first. */
+ * were not used lately: the clock algorithm, a few steps of its hand at a time. */
 static bool widen(heap_t *heap, unsigned size_class, size_t capacity) {
   size_t more_bytes = (capacity - heap->magazines[size_class].capacity) * size_classes[size_class].block_bytes;
-  if (capacity > MAX_CAPACITY || more_bytes > budget()) return false;
-  for (unsigned c = SIZE_CLASS_COUNT; c-- > 0 && heap->capacity_bytes + more_bytes > budget();) {
+  size_t most = budget();
+  if (capacity > MAX_CAPACITY || more_bytes > most) return false;
+  for (int step = 0; step < HAND_STEPS && heap->capacity_bytes + more_bytes > most; step++) {
+    unsigned c = heap->hand = (heap->hand == 0 ? SIZE_CLASS_COUNT : heap->hand) - 1;
     magazine_t *m = &heap->magazines[c];
     if (c == size_class || m->capacity <= least_capacity(c)) continue;
     if (!m->used) magazine_shrink(heap, c);
     m->used = false; /* a second chance, then its turn comes */
   }
   /* Small blocks' first magazines are too little to be refused. */
-  bool fits = heap->capacity_bytes + more_bytes <= budget() || capacity <= least_capacity(size_class);
+  bool fits = heap->capacity_bytes + more_bytes <= most || capacity <= least_capacity(size_class);
   return fits && set_capacity(heap, size_class, capacity);
 }
 

@@ -89,18 +89,18 @@ TEST(Magazine, AllOfAThreadsCapacityIsBounded) {
   for (unsigned c = 1; c < SIZE_CLASS_COUNT; c++) {
     /* Oscillating batches make each as large as it may be. */
     size_t bytes = size_classes[c].block_bytes;
-    for (size_t batch = 4; batch * bytes <= HAK_MIB(8) && batch < 6000; batch *= 2) {
+    for (size_t batch = 4; batch * bytes <= HAK_MIB(32) && batch < 6000; batch *= 2) {
       blocks.resize(batch);
       for (int i = 0; i < 3; i++) cycle(blocks, bytes, true);
     }
-    ASSERT_LE(heap->capacity_bytes, HAK_MIB(8) + HAK_MIB(4) * (SIZE_CLASS_COUNT - MID_CLASS_END)) << "class " << c;
+    ASSERT_LE(heap->capacity_bytes, HAK_MIB(32) + HAK_MIB(4) * (SIZE_CLASS_COUNT - MID_CLASS_END)) << "class " << c;
   }
   size_t beyond_first = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
     if (heap->magazines[c].capacity > 1) beyond_first += heap->magazines[c].capacity * size_t{size_classes[c].block_bytes};
     ASSERT_LE(heap->magazines[c].capacity, 8191);
   }
-  EXPECT_LE(beyond_first, HAK_MIB(8)) << "what magazines may hold of one thread";
+  EXPECT_LE(beyond_first, HAK_MIB(32)) << "what magazines may hold of one thread";
   heap_check();
 }
 

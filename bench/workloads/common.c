@@ -17,7 +17,8 @@ bench_args_t bench_args = {.seed = 1};
 static struct {
   const char *workload;
   const bench_option_t *options;
-  const char *malloc_from; /* basename of the object that answers malloc */
+  const char *malloc_from; /* path of the object that answers malloc */
+  const char *memory;      /* key of the memory figure, or NULL */
   char line[4096];
   size_t line_bytes;
 } state = {.workload = "bench"};
@@ -142,24 +143,29 @@ static void parse_arguments(int argc, char **argv) {
   }
 }
 
-/* The file name of the object whose definition the dynamic linker binds `symbol`
- * to; a preload that failed silently shows here. */
+/* The object whose definition the dynamic linker binds `symbol` to; a preload
+ * that failed silently shows here. */
 static const char *provider(const char *symbol) {
   void *address = dlsym(RTLD_DEFAULT, symbol);
   Dl_info info;
-  if (!address || !dladdr(address, &info) || !info.dli_fname) return "unknown";
-  const char *slash = strrchr(info.dli_fname, '/');
-  return slash ? slash + 1 : info.dli_fname;
+  return address && dladdr(address, &info) && info.dli_fname ? info.dli_fname : "unknown";
+}
+
+static void demand_same_provider(const char *one, const char *other) {
+  const char *from = provider(one), *other_from = provider(other);
+  if (strcmp(from, other_from) != 0)
+    bench_die("%s comes from %s but %s from %s: nothing to measure here", one, from, other, other_from);
 }
 
 static void find_allocator(void) {
-  static const char *const family[] = {"free", "calloc", "realloc"};
   state.malloc_from = provider("malloc");
-  for (size_t i = 0; i < sizeof family / sizeof family[0]; i++) {
-    const char *from = provider(family[i]);
-    if (strcmp(from, state.malloc_from) != 0)
-      bench_die("malloc comes from %s but %s from %s: nothing to measure here", state.malloc_from, family[i], from);
-  }
+  demand_same_provider("malloc", "free");
+  demand_same_provider("malloc", "calloc");
+  demand_same_provider("malloc", "realloc");
+  /* operator new and delete: an allocator's own, or libstdc++'s over malloc. */
+  demand_same_provider("_Znwm", "_ZdlPv");
+  demand_same_provider("_Znwm", "_ZdlPvm");
+  demand_same_provider("_Znam", "_ZdaPv");
 }
 
 void bench_start(int argc, char **argv, const char *workload, double default_seconds, const bench_option_t *options) {
@@ -249,6 +255,7 @@ void bench_break_seal(void *p) {
 void *bench_pages(size_t bytes) {
   void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) bench_die("no memory for the harness (%zu bytes): %s", bytes, strerror(errno));
+  (void)madvise(p, bytes, MADV_NOHUGEPAGE); /* fails where there are no huge pages anyway */
   return p;
 }
 
@@ -270,8 +277,8 @@ typedef struct seat {
 } seat_t;
 
 double bench_warmup_seconds(void) {
-  double tenth = bench_args.seconds / 10;
-  return tenth < 0.01 ? 0.01 : tenth > 0.1 ? 0.1 : tenth;
+  double tenth = bench_args.seconds / 10, least = fmin(0.01, bench_args.seconds);
+  return fmin(fmax(tenth, least), 0.1);
 }
 
 uint64_t bench_warmup_ops(void) { return bench_args.ops ? bench_args.ops / 10 + 1 : 0; }
@@ -405,9 +412,16 @@ void bench_put_outcome(bench_outcome_t outcome) {
   bench_put_number("ops_per_s", (uint64_t)((double)outcome.ops / outcome.seconds));
 }
 
+void bench_put_memory(const char *key, double mib) {
+  bench_put_real(key, mib);
+  state.memory = key;
+}
+
 void bench_finish(const char *metric) {
   begin_line();
-  put(" metric=%s malloc_from=%s check=%s\n", metric, state.malloc_from, bench_args.verify ? "ok" : "off");
+  put(" metric=%s", metric);
+  if (state.memory) put(" memory=%s", state.memory);
+  put(" malloc_from=%s check=%s\n", state.malloc_from, bench_args.verify ? "ok" : "off");
   for (size_t done = 0; done < state.line_bytes;) {
     ssize_t bytes = write(STDOUT_FILENO, state.line + done, state.line_bytes - done);
     if (bytes < 0) bench_die("cannot write the result: %s", strerror(errno));

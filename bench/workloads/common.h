@@ -66,7 +66,7 @@ extern bench_args_t bench_args;
 
 /* `default_seconds` 0: the amount of work is fixed, there is no --seconds or --ops.
  * Exits with status 2 and a message on bad arguments; exits with status 1 when
- * malloc and free come from different objects. */
+ * malloc and its relatives come from different objects. */
 void bench_start(int argc, char **argv, const char *workload, double default_seconds, const bench_option_t *options);
 
 /* printf-style message on stderr, exit status 1. */
@@ -174,7 +174,8 @@ BENCH_INLINE void bench_free(void *p, bool verify) {
   free(p);
 }
 
-/* Zeroed memory for the harness itself, straight from the system. */
+/* Zeroed memory for the harness itself, straight from the system and in small
+ * pages, so that what is resident of it is what was used. */
 void *bench_pages(size_t bytes);
 void bench_pages_drop(void *p, size_t bytes);
 
@@ -233,9 +234,12 @@ void bench_put_real(const char *key, double value);
 void bench_put_text(const char *key, const char *value);
 /* ops, seconds, ops_per_s */
 void bench_put_outcome(bench_outcome_t outcome);
+/* Memory in MiB to compare instead of the process's peak; the line then says
+ * memory=KEY. */
+void bench_put_memory(const char *key, double mib);
 
-/* Prints the line: workload, options, everything put, metric, malloc_from,
- * check. The key named by `metric` is the one to compare; more is better when
+/* Prints the line: workload, options, everything put, metric, memory if any,
+ * malloc_from (the path of the object that answers malloc), check. The key named by `metric` is the one to compare; more is better when
  * it ends in _per_s, less otherwise. */
 void bench_finish(const char *metric);
 

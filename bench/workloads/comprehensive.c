@@ -1,7 +1,8 @@
 /*
  * Comprehensive: every size from 16 B to 1 MiB in every order of freeing, one
  * short section each, and the geometric mean of their throughputs, so that each
- * size counts the same however slow it is.
+ * size counts the same however slow it is. --seconds and --ops are shared out
+ * among the sections.
  *   pair        one block at a time
  *   lifo, fifo  a batch, newest or oldest first
  *   random      a batch, in an order drawn once
@@ -63,6 +64,7 @@ static void teardown(bench_worker_t *worker) { bench_pages_drop(worker->state, s
 int main(int argc, char **argv) {
   bench_start(argc, argv, "comprehensive", 0.7, options);
   bench_args.seconds /= ORDERS * SIZES;
+  if (bench_args.ops) bench_args.ops = bench_args.ops / (ORDERS * SIZES) + 1;
   bench_plan_t plan = {setup, work, teardown};
   bench_outcome_t total = {0, 0};
   double logarithms = 0;

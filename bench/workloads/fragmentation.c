@@ -1,8 +1,8 @@
 /*
  * Fragmentation over time: the live bytes stay the same, the sizes shift from
  * phase to phase, up and down again, and blocks die at random. What a phase
- * leaves behind is memory that the next one can use or not. The figure is the
- * resident memory at the end, when as many bytes are live as at the beginning.
+ * leaves behind is memory that the next one can use or not. The memory figure is
+ * what is resident at the end, when as many bytes are live as at the beginning.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -52,25 +52,25 @@ int main(int argc, char **argv) {
   entries = bench_pages(capacity * sizeof *entries);
   bench_rng_t rng = bench_rng(0);
   uint64_t ops = 0;
-  double peak = 0, start = bench_now();
+  double peak = 0, resident = 0, seconds = 0;
   for (uint64_t phase = 0; phase < laps * PHASES; phase++) {
     size_t min = phases[phase % PHASES].min, max = phases[phase % PHASES].max;
+    double start = bench_now();
     /* As many new bytes as are live: a good third of the old blocks stay. */
     for (size_t fresh = 0; fresh < live_bytes; ops++) {
       add(&rng, min, max);
       fresh += entries[count - 1].bytes;
       for (; live > live_bytes; ops++) drop(bench_below(&rng, count));
     }
-    double resident = bench_resident_mib(most * sizeof *entries);
+    seconds += bench_now() - start;
+    resident = bench_resident_mib(most * sizeof *entries);
     if (resident > peak) peak = resident;
   }
-  double seconds = bench_now() - start, resident = bench_resident_mib(most * sizeof *entries);
   double live_mib = (double)live / (double)BENCH_MIB;
   while (count) drop(count - 1);
-  bench_put_number("ops", ops);
-  bench_put_real("seconds", seconds);
+  bench_put_outcome((bench_outcome_t){ops, seconds});
   bench_put_real("live_mib", live_mib);
   bench_put_real("highest_mib", peak);
-  bench_put_real("resident_mib", resident);
-  bench_finish("resident_mib");
+  bench_put_memory("resident_mib", resident);
+  bench_finish("ops_per_s");
 }

@@ -77,6 +77,6 @@ int main(int argc, char **argv) {
   pthread_mutex_unlock(&crowd.lock);
   for (uint64_t i = 0; i < threads; i++) bench_thread_join(ids[i]);
   bench_put_real("start_seconds", seconds);
-  bench_put_real("resident_mib", resident);
+  bench_put_memory("resident_mib", resident);
   bench_finish("resident_mib");
 }

@@ -70,6 +70,6 @@ int main(int argc, char **argv) {
   bench_put_real("fill_seconds", filled);
   bench_put_real("free_seconds", emptied);
   bench_put_real("highest_mib", peak);
-  bench_put_real("resident_mib", resident);
+  bench_put_memory("resident_mib", resident);
   bench_finish("resident_mib");
 }

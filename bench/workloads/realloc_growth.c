@@ -15,11 +15,12 @@
 enum { VECTOR, STRING, HUGE_BLOCK };
 static const char *const modes[] = {"vector", "string", "huge", NULL};
 
-static uint64_t mode = VECTOR, max_bytes = 0;
+static uint64_t mode = VECTOR, max_bytes = 0, threads = 1;
 
 static const bench_option_t options[] = {
     {"mode", BENCH_CHOICE, &mode, 0, 0, modes, "how blocks grow"},
     {"max", BENCH_BYTES, &max_bytes, 128, 4 * BENCH_GIB - 1, NULL, "where growth ends; 0: the mode's own"},
+    {"threads", BENCH_NUMBER, &threads, 1, 1024, NULL, "each on its own"},
     {0},
 };
 
@@ -95,6 +96,6 @@ int main(int argc, char **argv) {
   bench_start(argc, argv, "realloc_growth", 0.4, options);
   if (!max_bytes) max_bytes = mode == VECTOR ? BENCH_MIB : mode == STRING ? 64 * BENCH_KIB : BENCH_GIB;
   bench_plan_t plan = {NULL, work, NULL};
-  bench_put_outcome(bench_run(&plan, 1));
+  bench_put_outcome(bench_run(&plan, (unsigned)threads));
   bench_finish("ops_per_s");
 }

@@ -79,7 +79,7 @@ static bench_outcome_t section(uint64_t *number, double seconds, uint64_t ops) {
   do {
     outcome.ops = generation((*number)++);
     outcome.seconds = bench_now() - start;
-  } while (ops ? outcome.ops < ops : outcome.seconds < seconds);
+  } while (ops ? outcome.ops < ops * threads : outcome.seconds < seconds);
   return outcome;
 }
 

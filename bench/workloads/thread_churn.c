@@ -49,7 +49,7 @@ static uint64_t section(lane_t *all, double seconds, uint64_t ops) {
     if (lane->thread) bench_thread_join(lane->thread);
     lane->thread = bench_thread_start(churn_thread, lane);
     started++;
-  } while (ops ? started * 2 * blocks < ops : bench_now() < deadline);
+  } while (ops ? started * 2 * blocks < ops * lanes : bench_now() < deadline);
   for (uint64_t i = 0; i < lanes; i++) {
     if (all[i].thread) bench_thread_join(all[i].thread);
     all[i].thread = 0;

@@ -30,9 +30,10 @@ WORKLOADS = [
     "pairs --family mid_large --ops 200000",
     "pairs --family mid_large --batch 32 --ops 200000",
     "pairs --family large --batch 8 --ops 100000",
-    "comprehensive --ops 200000",
+    "comprehensive --ops 300000",
     "pareto --ops 200000",
     "larson --threads 1 --ops 200000",
+    "fragmentation --live 4M",
     "scenarios --scenario json --ops 100000",
     "scenarios --scenario mir --ops 100000",
     "scenarios --scenario vm --ops 100000",
@@ -40,7 +41,7 @@ WORKLOADS = [
     "objects --scenario string_builder --ops 100000",
     "objects --scenario token_stream --ops 100000",
     "objects --scenario small_objects --ops 100000",
-    "realloc_growth --mode vector --ops 20000",
+    "realloc_growth --mode vector --ops 50000",
     "realloc_growth --mode string --ops 100000",
 ]
 
@@ -71,7 +72,7 @@ def count(library, directory, workload):
             env=dict(os.environ, LD_PRELOAD=library), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if result.returncode != 0:
             sys.exit(f"{workload}: exit status {result.returncode}\n{result.stdout}{result.stderr}")
-        if f"malloc_from={pathlib.Path(library).name}" not in result.stdout:
+        if f"malloc_from={library}" not in result.stdout.split():
             sys.exit(f"{workload}: another allocator served it\n{result.stdout}")
         return instructions_of(profile, library)
 

@@ -88,12 +88,13 @@ def cases(binary, tests):
     return names
 
 
-def finds(binary, tests, seed, patience=1):
+def finds(binary, tests, seed, patience=1, **environment):
     """How one of the tests failed, in a line; None if all passed. Each case has a
     process of its own, as under ctest."""
     for case in cases(binary, tests):
         try:
-            result = run(binary, f"--gtest_filter={case}", patience=patience, HAK_STRESS_SEED=str(seed))
+            result = run(binary, f"--gtest_filter={case}", patience=patience, HAK_STRESS_SEED=str(seed),
+                         **environment)
         except subprocess.TimeoutExpired:
             return f"{case} hung"
         if result.returncode != 0:
@@ -118,7 +119,7 @@ def control(config):
             sources = {pathlib.Path(config["source"]) / file for file in files}
             binary = build(config, program, {source: source.read_text() for source in sources}, pathlib.Path(directory))
             for case in sorted(names):
-                how = finds(binary, case, 1, patience=5)
+                how = finds(binary, case, 1, patience=5, HAK_STRESS_PERCENT="25")
                 if how:
                     sys.exit(f"{program} fails without any bug planted: {how}")
             print(f"passes: {program}, {len(names)} cases")

@@ -1,16 +1,19 @@
-# A thin front for CMake and the scripts; CMakeLists.txt is the build.
+# A thin front for CMake, cargo and the scripts; CMakeLists.txt is the build.
 BUILD := build
 
-.PHONY: all demo test bench clean
+.PHONY: all library demo test bench clean
 
-all:
+all: library
+	@scripts/build-hak $(BUILD)
+
+library:
 	@scripts/deps build
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
 	@cmake --build $(BUILD)
 
 # A real program under glibc's malloc and under hakmem, side by side.
-demo: all
+demo: library
 	@scripts/deps demo
 	@python3 demo/demo.py --lib $(BUILD)/libhakmem.so
 
@@ -19,11 +22,13 @@ test:
 	@scripts/deps build test
 	@tests/run
 
-# Against glibc and Debian's mimalloc, jemalloc and tcmalloc.
-bench: all
-	@scripts/deps bench
+# The suite's quick rows under every allocator; `build/hak bench --help` has more.
+bench:
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory all
 	@cmake -S . -B $(BUILD) -DHAKMEM_BENCH=ON >/dev/null && cmake --build $(BUILD)
-	@python3 bench/run.py --lib $(BUILD)/libhakmem.so
+	@cargo run --release --locked --quiet --manifest-path bench/peers/Cargo.toml --target-dir $(BUILD)/cargo -- --out $(BUILD)/peers
+	@$(BUILD)/hak bench --quick
 
 clean:
 	rm -rf $(BUILD)

@@ -164,7 +164,6 @@ static void find_allocator(void) {
   demand_same_provider("malloc", "realloc");
   /* operator new and delete: an allocator's own, or libstdc++'s over malloc. */
   demand_same_provider("_Znwm", "_ZdlPv");
-  demand_same_provider("_Znwm", "_ZdlPvm");
   demand_same_provider("_Znam", "_ZdaPv");
 }
 

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+//! What the samples say: who is best at a row, who is behind, by how much, and is it noise.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::results::{Column, Results, Row, Sample};
+use crate::stats::{self, Difference, Summary, geometric_mean};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    Time,
+    Memory,
+}
+
+impl Measure {
+    pub const BOTH: [Measure; 2] = [Measure::Time, Measure::Memory];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Time => "time",
+            Measure::Memory => "memory",
+        }
+    }
+
+    fn samples(self, column: &Column) -> Vec<f64> {
+        column.values(|sample: &Sample| match self {
+            Measure::Time => sample.figure,
+            Measure::Memory => Some(sample.memory_mib),
+        })
+    }
+
+    fn more_is_better(self, row: &Row) -> bool {
+        self == Measure::Time && row.figure.as_ref().is_some_and(|figure| figure.more_is_better)
+    }
+}
+
+/// How allocators' values are put into one number, for the reports.
+pub const DEFINITIONS: &str = "\
+A row's value is the best round for its figure (a disturbance of the machine only ever makes it worse) \
+and the median for memory. An allocator's relative time in a row is how many times worse its value is \
+than the best allocator's in that row, so 1.00 is the best; relative memory likewise. The means are \
+geometric, over the rows in which every allocator has a value; one that lacks more than a tenth of the \
+rows has no mean and takes none of its rows from the others.";
+
+/// One allocator in one row.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    pub allocator: String,
+    pub value: f64,
+    pub samples: Vec<f64>,
+    /// 1 for the best, more for the others.
+    pub relative: f64,
+    /// From the best; `None` for the best itself.
+    pub difference: Option<Difference>,
+}
+
+/// Of those that have a value, best first.
+pub fn standings(row: &Row, measure: Measure) -> Vec<Standing> {
+    let more_is_better = measure.more_is_better(row);
+    let mut standings: Vec<Standing> = row
+        .columns
+        .iter()
+        .filter(|column| column.counts())
+        .filter_map(|column| {
+            let samples = measure.samples(column);
+            let summary = Summary::of(&samples)?;
+            let value = match measure {
+                Measure::Time if more_is_better => summary.max,
+                Measure::Time => summary.min,
+                Measure::Memory => summary.median,
+            };
+            (value > 0.0).then(|| Standing {
+                allocator: column.allocator.clone(),
+                value,
+                samples,
+                relative: 1.0,
+                difference: None,
+            })
+        })
+        .collect();
+    let cost = |standing: &Standing| if more_is_better { 1.0 / standing.value } else { standing.value };
+    standings.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    if let Some((best, others)) = standings.split_first_mut() {
+        for standing in others {
+            standing.relative = cost(standing) / cost(best);
+            standing.difference = Some(stats::difference(&standing.samples, &best.samples));
+        }
+    }
+    standings
+}
+
+/// hakmem beside the best of all others in one row.
+#[derive(Debug, Clone)]
+pub struct Duel {
+    pub peer: String,
+    pub hakmem_value: f64,
+    pub peer_value: f64,
+    /// Above 1, hakmem is that many times better; below, worse.
+    pub advantage: f64,
+    pub difference: Difference,
+}
+
+pub fn duel(row: &Row, measure: Measure) -> Option<Duel> {
+    let standings = standings(row, measure);
+    let is_hakmem = |standing: &&Standing| standing.allocator == crate::allocators::HAKMEM;
+    let hakmem = standings.iter().find(is_hakmem)?;
+    let peer = standings.iter().find(|standing| !is_hakmem(standing))?;
+    Some(Duel {
+        peer: peer.allocator.clone(),
+        hakmem_value: hakmem.value,
+        peer_value: peer.value,
+        advantage: peer.relative / hakmem.relative,
+        difference: stats::difference(&hakmem.samples, &peer.samples),
+    })
+}
+
+/// An allocator over all rows.
+#[derive(Debug, Clone)]
+pub struct Mean {
+    pub allocator: String,
+    pub time: Option<f64>,
+    pub time_rows: usize,
+    pub memory: Option<f64>,
+    pub memory_rows: usize,
+    pub failures: usize,
+}
+
+/// In the order of the results.
+pub fn means(results: &Results) -> Vec<Mean> {
+    let [time, memory] = Measure::BOTH.map(|measure| relatives(results, measure));
+    let names = results.allocators.iter().map(|allocator| allocator.name.as_str());
+    names
+        .map(|name| {
+            let columns = results.rows.iter().filter_map(|row| row.column(name));
+            Mean {
+                allocator: name.into(),
+                time: mean_of(name, &time),
+                time_rows: rows_of(name, &time),
+                memory: mean_of(name, &memory),
+                memory_rows: rows_of(name, &memory),
+                failures: columns.filter(|column| column.failure.is_some()).count(),
+            }
+        })
+        .collect()
+}
+
+/// For each row in which anybody has a value, everybody's.
+fn relatives(results: &Results, measure: Measure) -> Vec<HashMap<String, f64>> {
+    let rows = results.rows.iter().map(|row| {
+        let standings = standings(row, measure).into_iter();
+        standings.map(|standing| (standing.allocator, standing.relative)).collect::<HashMap<_, _>>()
+    });
+    rows.filter(|row| !row.is_empty()).collect()
+}
+
+fn rows_of(name: &str, rows: &[HashMap<String, f64>]) -> usize {
+    rows.iter().filter(|row| row.contains_key(name)).count()
+}
+
+/// Means of different rows could not be compared.
+fn mean_of(name: &str, rows: &[HashMap<String, f64>]) -> Option<f64> {
+    let has_most = |name: &str| rows_of(name, rows) * 10 >= rows.len() * 9;
+    if !has_most(name) {
+        return None;
+    }
+    let names: HashSet<&str> = rows.iter().flat_map(HashMap::keys).map(String::as_str).collect();
+    let with_most: Vec<&str> = names.into_iter().filter(|name| has_most(name)).collect();
+    let common = rows.iter().filter(|row| with_most.iter().all(|name| row.contains_key(*name)));
+    geometric_mean(&common.map(|row| row[name]).collect::<Vec<_>>())
+}
+
+/// Rows with hakmem's duels, its worst defeat first.
+pub fn worst_first(results: &Results, measure: Measure) -> Vec<(&Row, Duel)> {
+    let mut duels: Vec<(&Row, Duel)> = results.rows.iter().filter_map(|row| Some((row, duel(row, measure)?))).collect();
+    duels.sort_by(|a, b| a.1.advantage.total_cmp(&b.1.advantage));
+    duels
+}
+
+/// "hakmem is ahead in 3 of 5 rows, behind in 1; noise in 1".
+pub fn count(duels: &[(&Row, Duel)]) -> String {
+    let noise = |duel: &Duel| duel.difference == Difference::Noise;
+    let ahead = duels.iter().filter(|(_, duel)| !noise(duel) && duel.advantage > 1.0).count();
+    let noise = duels.iter().filter(|(_, duel)| noise(duel)).count();
+    let untested = duels.iter().filter(|(_, duel)| duel.difference == Difference::Unknown).count();
+    let remark = match untested {
+        0 => String::new(),
+        _ => format!(" ({untested} had too few rounds to be tested for noise)"),
+    };
+    format!(
+        "of {} rows, hakmem is ahead of the best peer in {ahead}, behind in {}, within the noise in {noise}{remark}",
+        duels.len(),
+        duels.len() - ahead - noise
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &[&[(&str, f64)]]) -> Vec<HashMap<String, f64>> {
+        text.iter().map(|row| row.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()).collect()
+    }
+
+    #[test]
+    fn means_are_over_the_same_rows_for_all() {
+        let mut all: Vec<&[(&str, f64)]> = vec![&[("a", 1.0), ("b", 2.0)]; 9];
+        all.push(&[("a", 8.0)]);
+        // The row that b lacks counts for neither of them.
+        assert_eq!(mean_of("a", &rows(&all)), Some(1.0));
+        assert!((mean_of("b", &rows(&all)).unwrap() - 2.0).abs() < 1e-12);
+        // Lacking two of ten, b has no mean, and a has all its rows.
+        all[0] = &[("a", 8.0)];
+        assert_eq!(mean_of("b", &rows(&all)), None);
+        assert!((mean_of("a", &rows(&all)).unwrap() - 64f64.powf(0.1)).abs() < 1e-12);
+        assert_eq!(rows_of("b", &rows(&all)), 8);
+    }
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: MIT
+//! `hak bench`
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::allocators::{self, Allocator};
+use crate::cli::Bench;
+use crate::failure::{BAD_INPUT, INTERRUPTED, SOMETHING_FAILED, failure};
+use crate::figure;
+use crate::helpers::Helpers;
+use crate::interrupt;
+use crate::measure::{self, Ran, Stop};
+use crate::places::{self, Build};
+use crate::process::{self, Job};
+use crate::progress::Progress;
+use crate::report;
+use crate::results::{self, Column, Kind, Results, Sample, State};
+use crate::suite::{self, Kind as RowKind, Placeholders, Row};
+
+/// `--quick` promises ten minutes; the rest is for reading and writing.
+const QUICK_BUDGET: Duration = Duration::from_secs(9 * 60);
+const QUICK_ROUNDS: (u32, u32) = (3, 7);
+const FULL_ROUNDS: u32 = 5;
+
+/// Files are written at least this far apart, but after each round in any case.
+const SAVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How many rounds there will be.
+struct Plan {
+    least: u32,
+    most: u32,
+    budget: Option<Duration>,
+}
+
+struct Benchmark {
+    rows: Vec<Row>,
+    allocators: Vec<Allocator>,
+    helpers: Helpers,
+    places: Placeholders,
+    tuning: Vec<OsString>,
+    progress: Progress,
+    results: Results,
+    preparation_failed: bool,
+    json: PathBuf,
+    csv: PathBuf,
+    last_save: Instant,
+}
+
+pub fn run(arguments: Bench) -> Result<u8> {
+    let file = arguments.suite.clone().unwrap_or_else(suite::default_file);
+    let rows = chosen_rows(&arguments, suite::read(&file)?)?;
+    if arguments.list {
+        list(&rows);
+        return Ok(0);
+    }
+    let allocators = allocators::choose(&arguments.choice)?;
+    let build = Build::find(arguments.choice.build.as_deref());
+    if !build.workloads().is_dir() && rows.iter().any(|row| row.kind == RowKind::Workload) {
+        let message = format!("no workloads in {}; build them with -DHAKMEM_BENCH=ON", build.workloads().display());
+        return Err(failure(BAD_INPUT, message));
+    }
+    let directory = arguments.results.clone().unwrap_or_else(|| places::source().join("bench/results"));
+    let plan = plan(&arguments);
+
+    interrupt::watch()?;
+    let mut results = Results::new(Kind::Bench, allocators.clone(), 0);
+    results.quick = arguments.quick;
+    let what = match (&arguments.filter, arguments.quick) {
+        (Some(_), _) => "part",
+        (None, true) => "quick",
+        (None, false) => "full",
+    };
+    let stem = format!("{}-{what}", results.started.replace(':', ""));
+    let json = directory.join(format!("{stem}.json"));
+    results::check_writable(&json)?;
+    results.rows = rows.iter().map(|row| new_row(row, &allocators)).collect();
+    if let Some(warning) = results.machine.busy() {
+        eprintln!("hak: {warning}");
+    }
+    print_plan(&rows, &allocators, &plan, &json);
+
+    let steps = rows.len() as u64 * allocators.len() as u64 * u64::from(plan.least);
+    let mut benchmark = Benchmark {
+        places: Placeholders::new(&file, &build),
+        rows,
+        allocators,
+        helpers: Helpers::unpack()?,
+        tuning: allocators::tuning_variables(),
+        progress: Progress::new(steps),
+        results,
+        preparation_failed: false,
+        csv: json.with_extension("csv"),
+        json,
+        last_save: Instant::now(),
+    };
+    let interrupted = benchmark.measure(&plan)?;
+    benchmark.results.end(if interrupted { State::Interrupted } else { State::Complete });
+    benchmark.save()?;
+    Ok(benchmark.show(interrupted))
+}
+
+fn chosen_rows(arguments: &Bench, mut rows: Vec<Row>) -> Result<Vec<Row>> {
+    if arguments.quick {
+        rows.retain(|row| row.quick);
+    }
+    if let Some(filter) = &arguments.filter {
+        let filter = filter.to_lowercase();
+        let matches = |text: &str| text.to_lowercase().contains(&filter);
+        rows.retain(|row| matches(&row.name) || matches(&row.family));
+    }
+    if rows.is_empty() {
+        return Err(failure(BAD_INPUT, "no row of the suite is chosen; see hak bench --list"));
+    }
+    Ok(rows)
+}
+
+fn list(rows: &[Row]) {
+    let mut table = report::table::new(&["family", "row", "kind", "threads", "quick", "command"]);
+    for row in rows {
+        table.add_row([
+            row.family.clone(),
+            row.name.clone(),
+            row.kind.name().into(),
+            row.threads.to_string(),
+            if row.quick { "quick" } else { "" }.into(),
+            row.command.join(" "),
+        ]);
+    }
+    println!("{table}\n{} rows", rows.len());
+}
+
+fn plan(arguments: &Bench) -> Plan {
+    match (arguments.rounds, arguments.quick) {
+        (Some(rounds), _) => Plan { least: rounds, most: rounds, budget: None },
+        (None, true) => Plan { least: QUICK_ROUNDS.0, most: QUICK_ROUNDS.1, budget: Some(QUICK_BUDGET) },
+        (None, false) => Plan { least: FULL_ROUNDS, most: FULL_ROUNDS, budget: None },
+    }
+}
+
+fn print_plan(rows: &[Row], allocators: &[Allocator], plan: &Plan, json: &Path) {
+    let names: Vec<&str> = allocators.iter().map(|allocator| allocator.name.as_str()).collect();
+    let rounds = match plan.budget {
+        Some(budget) => {
+            format!("{} to {} rounds, as many as fit into {} minutes", plan.least, plan.most, budget.as_secs() / 60)
+        }
+        None => format!("{} rounds", plan.least),
+    };
+    eprintln!("{} rows under {} allocators, {rounds}", rows.len(), names.len());
+    eprintln!("allocators: {}", names.join(", "));
+    eprintln!("results: {} (and .csv)", json.display());
+}
+
+fn new_row(row: &Row, allocators: &[Allocator]) -> results::Row {
+    results::Row {
+        name: row.name.clone(),
+        family: row.family.clone(),
+        kind: row.kind.name().into(),
+        threads: row.threads,
+        command: row.command.clone(),
+        figure: None,
+        memory: "peak resident memory".into(),
+        not_run: None,
+        columns: allocators.iter().map(|allocator| Column::new(&allocator.name)).collect(),
+    }
+}
+
+impl Benchmark {
+    /// Whether it was interrupted.
+    fn measure(&mut self, plan: &Plan) -> Result<bool> {
+        for index in 0..self.rows.len() {
+            if interrupt::requested() {
+                return Ok(true);
+            }
+            self.prepare(index);
+        }
+        let start = Instant::now();
+        for round in 1..=plan.most {
+            let round_start = Instant::now();
+            if self.round(round)? {
+                return Ok(true);
+            }
+            self.results.rounds = round;
+            self.save()?;
+            let next_end = start.elapsed() + round_start.elapsed();
+            match plan.budget {
+                Some(budget) if round >= plan.least && next_end > budget => break,
+                // The first round takes longest; it proves, and fills the system's caches.
+                Some(budget) if round == 1 => self.announce(plan, budget, round_start.elapsed()),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    fn announce(&self, plan: &Plan, budget: Duration, round: Duration) {
+        let fitting = (budget.as_secs_f64() / round.as_secs_f64().max(0.001)) as u32;
+        let rounds = fitting.clamp(plan.least, plan.most);
+        let minutes = f64::from(rounds) * round.as_secs_f64() / 60.0;
+        self.progress
+            .say(&format!("a round takes {:.0} s: about {rounds} rounds, {minutes:.1} minutes", round.as_secs_f64()));
+        let runs = self.rows.len() as u64 * self.allocators.len() as u64;
+        self.progress.set_steps(runs * u64::from(rounds));
+    }
+
+    /// What a row needs before it can run at all.
+    fn prepare(&mut self, index: usize) {
+        let row = &self.rows[index];
+        let name = row.name.clone();
+        self.progress.step(&format!("{name}: preparing"));
+        let missing = row.needs.iter().find(|command| which::which(command).is_err());
+        let reason = match missing {
+            Some(command) => Some(format!("no {command}")),
+            None => match self.run_preparation(row) {
+                Err(_) if interrupt::requested() => None, // Ctrl-C ended it as well
+                Err(error) => {
+                    self.preparation_failed = true;
+                    Some(format!("preparing it failed: {error:#}"))
+                }
+                Ok(()) => None,
+            },
+        };
+        if let Some(reason) = reason {
+            self.progress.say(&format!("{name}: not run: {reason}"));
+            self.results.rows[index].not_run = Some(reason);
+        }
+    }
+
+    fn run_preparation(&self, row: &Row) -> Result<()> {
+        let Some(command) = &row.prepare else {
+            return Ok(());
+        };
+        std::fs::create_dir_all(self.places.inputs())?;
+        let scratch = self.scratch()?;
+        let words: Vec<OsString> = command.iter().map(|word| self.places.fill(word, scratch.path())).collect();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).current_dir(scratch.path()).env_remove("LD_PRELOAD").stdin(Stdio::null());
+        for variable in &self.tuning {
+            command.env_remove(variable);
+        }
+        let output = command.output().with_context(|| format!("cannot start {}", words[0].display()))?;
+        if !output.status.success() {
+            anyhow::bail!("{}: {}", process::describe(output.status), process::tail(&output.stderr));
+        }
+        Ok(())
+    }
+
+    fn scratch(&self) -> Result<TempDir> {
+        tempfile::tempdir_in(self.helpers.directory()).context("cannot make a scratch directory")
+    }
+
+    /// Whether it was interrupted.
+    fn round(&mut self, round: u32) -> Result<bool> {
+        self.progress.part(&format!("round {round}"));
+        for index in 0..self.rows.len() {
+            if self.results.rows[index].not_run.is_some()
+                || self.rows[index].max_rounds.is_some_and(|most| round > most)
+            {
+                self.progress.done(self.allocators.len() as u64);
+                continue;
+            }
+            if round == 1 {
+                let row = &self.rows[index];
+                self.progress.part(&format!("  {}/{} {}", index + 1, self.rows.len(), row.name));
+            }
+            for offset in 0..self.allocators.len() {
+                let which = (round as usize + index + offset) % self.allocators.len();
+                if interrupt::requested() || self.one(round, index, which) {
+                    return Ok(true);
+                }
+            }
+            if self.last_save.elapsed() > SAVE_INTERVAL {
+                self.save()?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// One row under one allocator. Whether it was interrupted.
+    fn one(&mut self, round: u32, index: usize, which: usize) -> bool {
+        if self.results.rows[index].columns[which].failure.is_some() {
+            self.progress.done(1);
+            return false;
+        }
+        let name = self.allocators[which].name.clone();
+        self.progress.step(&format!("{}: {name}, round {round}", self.rows[index].name));
+        let outcome = self.proven_sample(round, index, which);
+        self.progress.done(1);
+        match outcome {
+            Ok(sample) => {
+                self.results.rows[index].columns[which].samples.push(sample);
+                false
+            }
+            Err(Stop::Interrupted) => true,
+            Err(Stop::Failed(reason)) => {
+                self.progress.say(&format!("{}, {name} FAILED in round {round}: {reason}", self.rows[index].name));
+                self.results.rows[index].columns[which].failure = Some(format!("round {round}: {reason}"));
+                false
+            }
+        }
+    }
+
+    fn proven_sample(&mut self, round: u32, index: usize, which: usize) -> Result<Sample, Stop> {
+        let row = &self.rows[index];
+        let allocator = &self.allocators[which];
+        if row.kind == RowKind::Program && self.results.rows[index].columns[which].proof.is_none() {
+            let (job, _scratch) = self.job(row)?;
+            let (ran, proof) = measure::prove(&self.helpers, job, allocator, &[])?;
+            must_succeed(&ran)?;
+            let proof = proof.map_err(|reason| Stop::Failed(format!("not proven: {reason}")))?;
+            self.results.rows[index].columns[which].proof = Some(proof);
+        }
+
+        let (mut job, _scratch) = self.job(row)?;
+        let ran = if row.kind == RowKind::Driver {
+            let library = allocator.library.clone().unwrap_or_default();
+            measure::add_environment(&mut job, allocator);
+            job.environment.push(("LD_PRELOAD".into(), None));
+            job.environment.push(("HAK_BENCH_PRELOAD".into(), Some(library.into())));
+            measure::run_as_it_is(&self.helpers, &job)?
+        } else {
+            measure::run(&self.helpers, job, allocator, &[])?
+        };
+        must_succeed(&ran)?;
+        let measured = if row.kind == RowKind::Program {
+            figure::of_program(&ran)
+        } else {
+            let (measured, proof) = figure::printed(&ran, allocator).map_err(Stop::Failed)?;
+            self.results.rows[index].columns[which].proof = Some(proof);
+            measured
+        };
+        let record = &mut self.results.rows[index];
+        if let Some((figure, _)) = &measured.figure {
+            record.figure = Some(figure.clone());
+        }
+        record.memory = measured.memory;
+        Ok(Sample {
+            round,
+            figure: measured.figure.map(|(_, value)| value),
+            memory_mib: measured.memory_mib,
+            usage: ran.usage,
+        })
+    }
+
+    /// In a fresh directory, which lives as long as the second value.
+    fn job(&self, row: &Row) -> Result<(Job, TempDir), Stop> {
+        let scratch = self.scratch().map_err(|error| Stop::Failed(error.to_string()))?;
+        let directory = row.directory.as_ref().map(|text| self.places.fill(text, scratch.path()));
+        let removed = self.tuning.iter().map(|name| (name.clone(), None));
+        let set = row
+            .environment
+            .iter()
+            .map(|(name, value)| (OsString::from(name), Some(self.places.fill(value, scratch.path()))));
+        let job = Job {
+            command: row.command(&self.places, scratch.path()),
+            environment: removed.chain(set).collect(),
+            directory: Some(directory.map_or_else(|| scratch.path().to_path_buf(), PathBuf::from)),
+            stdin: None,
+            timeout: Some(row.timeout()),
+        };
+        Ok((job, scratch))
+    }
+
+    fn save(&mut self) -> Result<()> {
+        self.results.save(&self.json)?;
+        results::write_whole(&self.csv, &report::csv::samples(&self.results)?)?;
+        self.last_save = Instant::now();
+        Ok(())
+    }
+
+    fn show(self, interrupted: bool) -> u8 {
+        drop(self.progress);
+        print!("{}", report::terminal::summary(&self.results));
+        println!("\nEvery sample: {} and .csv", self.json.display());
+        if interrupted {
+            eprintln!("hak: interrupted; what was measured until then is kept");
+            return INTERRUPTED;
+        }
+        let failed = self.preparation_failed || !self.results.failures().is_empty();
+        let nothing_ran = self.results.rows.iter().all(|row| row.not_run.is_some());
+        if failed || nothing_ran { SOMETHING_FAILED } else { 0 }
+    }
+}
+
+fn must_succeed(ran: &Ran) -> Result<(), Stop> {
+    if ran.status.success() {
+        return Ok(());
+    }
+    Err(Stop::Failed(measure::describe_end(ran)))
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+//! `hak peers`
+
+use anyhow::Result;
+
+use crate::allocators::{self, Known};
+use crate::cli::Peers;
+use crate::report::table;
+
+/// Versions that name a commit are long.
+fn shortened(source: &str) -> String {
+    const LONGEST: usize = 44;
+    if source.chars().count() <= LONGEST {
+        return source.into();
+    }
+    source.chars().take(LONGEST - 1).chain(['…']).collect()
+}
+
+pub fn run(arguments: &Peers) -> Result<u8> {
+    let known = allocators::known(arguments.build.as_deref());
+    let mut table = table::new(&["allocator", "version", "from", "library"]);
+    for one in &known {
+        if let Ok(allocator) = &one.allocator {
+            let library = allocator.library.as_ref();
+            table.add_row([
+                allocator.name.clone(),
+                allocator.version.clone(),
+                shortened(&allocator.source),
+                library.map_or("-".into(), |path| path.display().to_string()),
+            ]);
+        }
+    }
+    println!("{table}");
+    let missing: Vec<(&Known, &String)> =
+        known.iter().filter_map(|one| Some((one, one.allocator.as_ref().err()?))).collect();
+    for (one, reason) in &missing {
+        println!("missing: {}: {reason}", one.name);
+    }
+    println!(
+        "\n{} of {} are here. Others can be given with --allocator NAME=/path/lib.so.",
+        known.len() - missing.len(),
+        known.len()
+    );
+    Ok(0)
+}

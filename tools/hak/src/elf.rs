@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+//! What has to be known of an executable or library before it is started.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use object::{Endianness, FileKind, ReadCache, elf};
+
+#[derive(Debug, Default)]
+pub struct Elf {
+    pub bits: u8,
+    pub machine: u16,
+    pub interpreter: Option<String>,
+    /// It exports a `malloc`. An executable's own goes before any library's.
+    pub defines_malloc: bool,
+}
+
+/// `None` if the file is no ELF file at all.
+pub fn read(path: &Path) -> Result<Option<Elf>> {
+    let say = || format!("cannot read {}", path.display());
+    let cache = ReadCache::new(File::open(path).with_context(say)?);
+    let elf = match FileKind::parse(&cache) {
+        Ok(FileKind::Elf64) => describe::<elf::FileHeader64<Endianness>>(&cache, 64),
+        Ok(FileKind::Elf32) => describe::<elf::FileHeader32<Endianness>>(&cache, 32),
+        _ => return Ok(None),
+    };
+    elf.map(Some).with_context(|| format!("{} is a damaged ELF file", path.display()))
+}
+
+fn describe<H: FileHeader<Endian = Endianness>>(data: &ReadCache<File>, bits: u8) -> object::read::Result<Elf> {
+    let header = H::parse(data)?;
+    let endian = header.endian()?;
+    let mut found = Elf { bits, machine: header.e_machine(endian).0, ..Elf::default() };
+    for segment in header.program_headers(endian, data)? {
+        if let Some(name) = segment.interpreter(endian, data)? {
+            found.interpreter = Some(text(name));
+        }
+    }
+    let sections = header.sections(endian, data)?;
+    let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM)?;
+    found.defines_malloc = symbols
+        .iter()
+        .any(|symbol| !symbol.is_undefined(endian) && symbol.name(endian, symbols.strings()) == Ok(b"malloc"));
+    Ok(found)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The architecture's name as `uname -m` has it.
+pub fn machine_name(machine: u16) -> String {
+    match machine {
+        3 => "i386".into(),
+        40 => "arm".into(),
+        62 => "x86_64".into(),
+        183 => "aarch64".into(),
+        21 => "ppc64".into(),
+        22 => "s390x".into(),
+        243 => "riscv".into(),
+        258 => "loongarch".into(),
+        other => format!("machine {other}"),
+    }
+}

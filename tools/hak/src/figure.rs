@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+//! What a run of the suite gives: a figure and a memory figure.
+
+use crate::allocators::Allocator;
+use crate::measure::Ran;
+use crate::proof::{self, Proof};
+use crate::results::Figure;
+
+/// A figure and a memory figure, as a run has them.
+pub struct Measured {
+    pub figure: Option<(Figure, f64)>,
+    pub memory: String,
+    pub memory_mib: f64,
+}
+
+/// Of a program that prints none: its wall time.
+pub fn of_program(ran: &Ran) -> Measured {
+    let figure = Figure { key: "wall_seconds".into(), more_is_better: false };
+    Measured {
+        figure: Some((figure, ran.usage.wall_seconds)),
+        memory: "peak resident memory".into(),
+        memory_mib: ran.usage.peak_kib as f64 / 1024.0,
+    }
+}
+
+/// From the line of `key=value` pairs that workloads and drivers print.
+pub fn printed(ran: &Ran, allocator: &Allocator) -> Result<(Measured, Proof), String> {
+    let text = String::from_utf8_lossy(&ran.stdout);
+    let line = text
+        .lines()
+        .rev()
+        .find(|line| line.split_whitespace().any(|word| word.starts_with("metric=")))
+        .ok_or("it printed no result line (with metric=)")?;
+    let value = |key: &str| -> Result<&str, String> {
+        let pairs = line.split_whitespace().filter_map(|word| word.split_once('='));
+        let mut found = pairs.filter(|(name, _)| *name == key).map(|(_, value)| value);
+        found.next().ok_or_else(|| format!("its result line has no {key}="))
+    };
+    let number = |key: &str| -> Result<f64, String> {
+        let text = value(key)?;
+        let number: f64 = text.parse().map_err(|_| format!("{key}={text} is not a number"))?;
+        if number.is_finite() && number > 0.0 {
+            return Ok(number);
+        }
+        Err(format!("{key}={text} is not above zero"))
+    };
+    let proof = proof::said_by_workload(value("malloc_from")?, allocator)?;
+    let key = value("metric")?;
+    // A row that is about memory has no other figure.
+    let (figure, memory_key) = if key.ends_with("_mib") {
+        (None, Some(key))
+    } else {
+        let figure = Figure { key: key.into(), more_is_better: key.ends_with("_per_s") };
+        (Some((figure, number(key)?)), value("memory").ok())
+    };
+    let peak_mib = ran.usage.peak_kib as f64 / 1024.0;
+    let measured = Measured {
+        figure,
+        memory: memory_key.unwrap_or("peak resident memory").into(),
+        memory_mib: memory_key.map_or(Ok(peak_mib), number)?,
+    };
+    Ok((measured, proof))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+    use crate::process;
+
+    fn of_line(line: &str) -> Result<Measured, String> {
+        let usage = process::Usage {
+            wall_seconds: 1.0,
+            user_seconds: 1.0,
+            system_seconds: 0.0,
+            peak_kib: 2048,
+            minor_faults: 1,
+            major_faults: 0,
+        };
+        let ran = Ran {
+            status: ExitStatus::from_raw(0),
+            usage,
+            stdout: format!("something else\n{line}\n").into_bytes(),
+            stderr: Vec::new(),
+        };
+        let glibc = Allocator {
+            name: "glibc".into(),
+            version: String::new(),
+            library: None,
+            source: String::new(),
+            environment: Default::default(),
+        };
+        printed(&ran, &glibc).map(|(measured, _)| measured)
+    }
+
+    #[test]
+    fn result_lines_give_the_figure_and_the_memory() {
+        let measured = of_line("ops_per_s=5 metric=ops_per_s malloc_from=libc.so.6").unwrap();
+        let (figure, value) = measured.figure.unwrap();
+        assert!(figure.more_is_better);
+        assert_eq!((value, measured.memory_mib), (5.0, 2.0));
+        let measured = of_line("seconds=5 mib=7 memory=mib metric=seconds malloc_from=libc.so.6").unwrap();
+        assert!(!measured.figure.unwrap().0.more_is_better);
+        assert_eq!((measured.memory.as_str(), measured.memory_mib), ("mib", 7.0));
+        let measured = of_line("resident_mib=9 metric=resident_mib malloc_from=libc.so.6").unwrap();
+        assert!(measured.figure.is_none());
+        assert_eq!(measured.memory_mib, 9.0);
+    }
+
+    #[test]
+    fn lines_that_prove_nothing_are_refused() {
+        for (line, reason) in [
+            ("hello", "no result line"),
+            ("ops_per_s=5 metric=ops_per_s", "no malloc_from="),
+            ("ops_per_s=5 metric=ops_per_s malloc_from=libother.so", "served by libother.so"),
+            ("ops_per_s=x metric=ops_per_s malloc_from=libc.so.6", "not a number"),
+            ("ops_per_s=0 metric=ops_per_s malloc_from=libc.so.6", "not above zero"),
+            ("metric=ops_per_s malloc_from=libc.so.6", "no ops_per_s="),
+        ] {
+            let error = of_line(line).err().unwrap();
+            assert!(error.contains(reason), "{line}: {error}");
+        }
+    }
+}

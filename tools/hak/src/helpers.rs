@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+//! The two C helpers, embedded by the build and written out for as long as the tool runs.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::failure::{BAD_INPUT, failure};
+
+const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
+const PROBE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe"));
+
+/// Removed with the directory when dropped.
+pub struct Helpers {
+    directory: TempDir,
+    pub launch: PathBuf,
+    pub probe: PathBuf,
+}
+
+impl Helpers {
+    pub fn unpack() -> Result<Helpers> {
+        let directory =
+            tempfile::Builder::new().prefix("hak-").tempdir().context("cannot make a temporary directory")?;
+        if directory.path().to_string_lossy().contains([' ', ':']) {
+            let path = directory.path().display();
+            let message =
+                format!("what lies in {path} cannot be preloaded; set TMPDIR to a path without space and colon");
+            return Err(failure(BAD_INPUT, message));
+        }
+        let launch = directory.path().join("launch");
+        let probe = directory.path().join("probe.so");
+        for (path, bytes) in [(&launch, LAUNCH), (&probe, PROBE)] {
+            fs::write(path, bytes)
+                .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(Helpers { directory, launch, probe })
+    }
+
+    /// For the files of single runs.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+//! Decides, before a program is started, whether a preloaded library can serve it.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::elf::{self, Elf};
+use crate::failure::{CANNOT_RUN, NOT_FOUND, failure};
+
+/// The kernel follows at most this many `#!` lines (BINPRM_MAX_RECURSION).
+const MAX_INTERPRETERS: usize = 5;
+
+/// Finds the command as `execvp` would and refuses it if a library like `library` cannot serve it.
+pub fn check(command: &OsStr, library: &Elf) -> Result<PathBuf> {
+    let path = find(command)?;
+    check_file(&path, library, MAX_INTERPRETERS)?;
+    Ok(path)
+}
+
+/// The file that `execvp` would start.
+pub fn find(command: &OsStr) -> Result<PathBuf> {
+    let shown = command.display();
+    match which::which(command) {
+        Ok(path) => Ok(path),
+        Err(_) if command.as_bytes().contains(&b'/') && Path::new(command).is_dir() => {
+            Err(failure(CANNOT_RUN, format!("{shown} is a directory")))
+        }
+        Err(_) if command.as_bytes().contains(&b'/') && Path::new(command).exists() => {
+            Err(failure(CANNOT_RUN, format!("{shown} is not executable")))
+        }
+        Err(_) => Err(failure(NOT_FOUND, format!("no such program: {shown}"))),
+    }
+}
+
+fn check_file(path: &Path, library: &Elf, interpreters_left: usize) -> Result<()> {
+    match elf::read(path)? {
+        Some(program) => check_elf(path, &program, library),
+        None => check_script(path, library, interpreters_left),
+    }
+}
+
+fn check_elf(path: &Path, program: &Elf, library: &Elf) -> Result<()> {
+    let refuse = |reason: String| {
+        let message = format!("cannot serve {}: {reason}", path.display());
+        Err(failure(CANNOT_RUN, message))
+    };
+    if (program.bits, program.machine) != (library.bits, library.machine) {
+        return refuse(format!(
+            "it is a {}-bit {} program, and the library is for {}-bit {}",
+            program.bits,
+            elf::machine_name(program.machine),
+            library.bits,
+            elf::machine_name(library.machine),
+        ));
+    }
+    let Some(interpreter) = &program.interpreter else {
+        if is_glibc_loader(&path.canonicalize()?) {
+            return Ok(()); // started as a program; it honours LD_PRELOAD
+        }
+        return refuse("it is statically linked, so nothing can be preloaded; link it with libhakmem.a instead".into());
+    };
+    if !is_glibc_loader(Path::new(interpreter)) {
+        let libc = if interpreter.contains("musl") { "musl" } else { "another C library" };
+        return refuse(format!("it is built for {libc} (its loader is {interpreter}), and the library needs glibc"));
+    }
+    if !Path::new(interpreter).exists() {
+        return refuse(format!("its loader {interpreter} is missing"));
+    }
+    if let Some(reason) = gains_rights(path)? {
+        return refuse(format!("{reason}, and the dynamic linker ignores LD_PRELOAD for such programs"));
+    }
+    if program.defines_malloc {
+        return refuse("it brings its own malloc, which goes before a preloaded one".into());
+    }
+    Ok(())
+}
+
+fn is_glibc_loader(loader: &Path) -> bool {
+    let name = loader.file_name().unwrap_or_default().as_bytes();
+    [&b"ld-linux"[..], b"ld64.so", b"ld.so"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether starting the file changes whose rights it has, as the kernel decides for AT_SECURE.
+fn gains_rights(path: &Path) -> Result<Option<String>> {
+    let metadata = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
+    let mode = metadata.permissions().mode();
+    if mode & 0o4000 != 0 && metadata.uid() != uid.as_raw() {
+        return Ok(Some("it is set-uid to another user".into()));
+    }
+    // Without the group's right to execute, the bit once meant mandatory locking.
+    if mode & 0o2010 == 0o2010 && metadata.gid() != gid.as_raw() {
+        return Ok(Some("it is set-gid to another group".into()));
+    }
+    let mut capabilities = [0u8; 64];
+    let has_capabilities = rustix::fs::getxattr(path, "security.capability", &mut capabilities[..]).is_ok();
+    if has_capabilities && !uid.is_root() {
+        return Ok(Some("it has file capabilities".into()));
+    }
+    Ok(None)
+}
+
+/// Follows `#!` to the program that really runs. A text without it is run by sh, as execvp does.
+fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<()> {
+    if interpreters_left == 0 {
+        let message = format!("{}: too many interpreters of interpreters", path.display());
+        return Err(failure(CANNOT_RUN, message));
+    }
+    let context = |what: &Path| format!("as the interpreter of {}: {}", path.display(), what.display());
+    let line = first_line(path)?;
+    let Some(line) = line.strip_prefix(b"#!") else {
+        return check_file(Path::new("/bin/sh"), library, interpreters_left - 1);
+    };
+    let line = String::from_utf8_lossy(line).trim().to_owned();
+    let (interpreter, argument) = line.split_once([' ', '\t']).unwrap_or((&line, ""));
+    let interpreter = Path::new(interpreter);
+    if !interpreter.exists() {
+        let message = format!("{}: its interpreter {} is missing", path.display(), interpreter.display());
+        return Err(failure(CANNOT_RUN, message));
+    }
+    check_interpreter(interpreter, library, interpreters_left, &context)?;
+
+    // `env` only hands over: what counts is what it starts.
+    if interpreter.file_name() == Some(OsStr::new("env")) {
+        let program = argument.split_whitespace().find(|word| !word.starts_with('-') && !word.contains('='));
+        if let Some(program) = program {
+            let program = find(OsStr::new(program))?;
+            check_interpreter(&program, library, interpreters_left, &context)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_interpreter(
+    interpreter: &Path,
+    library: &Elf,
+    interpreters_left: usize,
+    context: &dyn Fn(&Path) -> String,
+) -> Result<()> {
+    check_file(interpreter, library, interpreters_left - 1).map_err(|error| {
+        let code = crate::failure::code_of(&error);
+        failure(code, format!("{error} ({})", context(interpreter)))
+    })
+}
+
+fn first_line(path: &Path) -> Result<Vec<u8>> {
+    let mut start = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(4096).read_to_end(&mut start))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    let end = start.iter().position(|&byte| byte == b'\n');
+    start.truncate(end.unwrap_or(start.len()));
+    Ok(start)
+}

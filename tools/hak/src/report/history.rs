@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+//! Several results, in the order of their dates.
+
+use crate::allocators::HAKMEM;
+use crate::analysis::{self, Measure};
+use crate::results::Results;
+
+pub struct History {
+    /// With the commit, if it is known.
+    pub dates: Vec<String>,
+    /// For each allocator, its geometric means of time and memory in each file.
+    pub means: Vec<(String, Vec<[Option<f64>; 2]>)>,
+    pub lines: Vec<Line>,
+}
+
+/// hakmem's value of one row in each file.
+pub struct Line {
+    pub row: String,
+    pub figure: String,
+    pub values: Vec<Option<f64>>,
+}
+
+impl Line {
+    /// From the first value to the last, in percent.
+    pub fn change(&self) -> Option<f64> {
+        let mut values = self.values.iter().flatten();
+        let first = values.next()?;
+        let last = values.next_back()?;
+        Some((last / first - 1.0) * 100.0)
+    }
+}
+
+pub fn of(all: &[&Results]) -> History {
+    let mut sorted = all.to_vec();
+    sorted.sort_by(|a, b| a.started.cmp(&b.started));
+
+    let mut names: Vec<&str> = Vec::new();
+    let mut rows: Vec<&str> = Vec::new();
+    for results in &sorted {
+        let found = results.allocators.iter().map(|allocator| allocator.name.as_str());
+        add_new(&mut names, found);
+        add_new(&mut rows, results.rows.iter().map(|row| row.name.as_str()));
+    }
+    let means: Vec<Vec<analysis::Mean>> = sorted.iter().map(|results| analysis::means(results)).collect();
+    let means_of = |name: &str| -> Vec<[Option<f64>; 2]> {
+        let of_file = |means: &Vec<analysis::Mean>| {
+            let mean = means.iter().find(|mean| mean.allocator == name);
+            mean.map_or([None, None], |mean| [mean.time, mean.memory])
+        };
+        means.iter().map(of_file).collect()
+    };
+    let lines = rows.iter().flat_map(|row| Measure::BOTH.map(|measure| line(&sorted, row, measure)));
+    History {
+        dates: sorted.iter().map(|results| date(results)).collect(),
+        means: names.iter().map(|&name| (name.to_owned(), means_of(name))).collect(),
+        lines: lines.filter(|line| line.values.iter().any(Option::is_some)).collect(),
+    }
+}
+
+fn add_new<'a>(list: &mut Vec<&'a str>, found: impl Iterator<Item = &'a str>) {
+    for name in found {
+        if !list.contains(&name) {
+            list.push(name);
+        }
+    }
+}
+
+fn date(results: &Results) -> String {
+    let minute = results.started.get(..16).unwrap_or(&results.started).replace('T', " ");
+    match &results.commit {
+        Some(commit) => format!("{minute} {}", commit.get(..7).unwrap_or(commit)),
+        None => minute,
+    }
+}
+
+fn line(sorted: &[&Results], name: &str, measure: Measure) -> Line {
+    let mut figure = String::new();
+    let values = sorted.iter().map(|results| {
+        let row = results.rows.iter().find(|row| row.name == name)?;
+        figure = match measure {
+            Measure::Time => row.figure.as_ref()?.key.clone(),
+            Measure::Memory => format!("{}, MiB", row.memory),
+        };
+        let standings = analysis::standings(row, measure);
+        standings.iter().find(|standing| standing.allocator == HAKMEM).map(|standing| standing.value)
+    });
+    let values = values.collect();
+    Line { row: name.into(), figure, values }
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+//! The forms in which results are shown.
+
+pub mod charts;
+pub mod csv;
+pub mod format;
+pub mod history;
+pub mod html;
+pub mod markdown;
+pub mod metrics;
+pub mod table;
+pub mod terminal;

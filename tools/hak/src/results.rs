@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+//! The result file: everything that was measured, sample by sample.
+//!
+//! A file is written after every round, so that an end at any time loses little. Fields are only
+//! ever added within a version; a change of meaning makes a new version.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+
+use crate::allocators::Allocator;
+use crate::failure::{BAD_INPUT, failure};
+use crate::machine::Machine;
+use crate::process::Usage;
+use crate::proof::Proof;
+
+const FORMAT: &str = "hak results";
+const VERSION: u32 = 1;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Results {
+    pub format: String,
+    pub version: u32,
+    pub kind: Kind,
+    pub tool_version: String,
+    /// Of the source tree that the suite and hakmem are from; `+` when it had changes.
+    pub commit: Option<String>,
+    pub machine: Machine,
+    pub started: String,
+    pub ended: Option<String>,
+    pub state: State,
+    pub quick: bool,
+    pub rounds: u32,
+    pub allocators: Vec<Allocator>,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    Compare,
+    Bench,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Running,
+    Interrupted,
+    Complete,
+}
+
+/// One program or workload, under every allocator.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Row {
+    pub name: String,
+    pub family: String,
+    pub kind: String,
+    pub threads: u32,
+    pub command: Vec<String>,
+    /// `None` as long as nothing ran, and for rows that are about memory alone.
+    pub figure: Option<Figure>,
+    /// What `Sample::memory_mib` is.
+    pub memory: String,
+    pub not_run: Option<String>,
+    pub columns: Vec<Column>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    pub key: String,
+    pub more_is_better: bool,
+}
+
+/// One allocator's part of a row.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Column {
+    pub allocator: String,
+    pub proof: Option<Proof>,
+    /// Why it does not count. Samples from before the failure stay.
+    pub failure: Option<String>,
+    pub samples: Vec<Sample>,
+    pub system_calls: Option<SystemCalls>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    pub round: u32,
+    pub figure: Option<f64>,
+    pub memory_mib: f64,
+    pub usage: Usage,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemCalls {
+    Counted(BTreeMap<String, u64>),
+    Unknown(String),
+}
+
+impl Results {
+    pub fn new(kind: Kind, allocators: Vec<Allocator>, rounds: u32) -> Results {
+        Results {
+            format: FORMAT.into(),
+            version: VERSION,
+            kind,
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            commit: crate::machine::commit(&crate::places::source()),
+            machine: Machine::read(),
+            started: now(),
+            ended: None,
+            state: State::Running,
+            quick: false,
+            rounds,
+            allocators,
+            rows: Vec::new(),
+        }
+    }
+
+    pub fn end(&mut self, state: State) {
+        self.state = state;
+        self.ended = Some(now());
+    }
+
+    /// In one step: a reader sees the old file or the new one.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let mut text = serde_json::to_string(self)?;
+        text.push('\n');
+        write_whole(path, text.as_bytes())
+    }
+
+    pub fn load(path: &Path) -> Result<Results> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: String,
+            version: u32,
+        }
+        let bad = |reason: String| failure(BAD_INPUT, format!("{}: {reason}", path.display()));
+        let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+        let head: Head =
+            serde_json::from_str(&text).map_err(|error| bad(format!("not a result file of hak ({error})")))?;
+        if head.format != FORMAT {
+            return Err(bad(format!("not a result file of hak, but '{}'", head.format)));
+        }
+        if head.version > VERSION {
+            return Err(bad(format!(
+                "written by a newer hak: format version {}, and this one reads up to {VERSION}",
+                head.version
+            )));
+        }
+        let results: Results = serde_json::from_str(&text).map_err(|error| bad(format!("damaged: {error}")))?;
+        Ok(results)
+    }
+
+    /// What did not work, as one line each.
+    pub fn failures(&self) -> Vec<String> {
+        let columns = |row: &Row| {
+            let name = row.name.clone();
+            let failed = row.columns.iter().filter_map(move |column| {
+                let reason = column.failure.as_ref()?;
+                Some(format!("{name}, {}: {reason}", column.allocator))
+            });
+            failed.collect::<Vec<_>>()
+        };
+        self.rows.iter().flat_map(columns).collect()
+    }
+}
+
+impl Row {
+    pub fn column(&self, allocator: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.allocator == allocator)
+    }
+}
+
+impl Column {
+    pub fn new(allocator: &str) -> Column {
+        Column { allocator: allocator.into(), proof: None, failure: None, samples: Vec::new(), system_calls: None }
+    }
+
+    pub fn counts(&self) -> bool {
+        self.failure.is_none() && !self.samples.is_empty()
+    }
+
+    pub fn values(&self, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+        self.samples.iter().filter_map(of).collect()
+    }
+}
+
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let say = || format!("cannot write {}", path.display());
+    let mut file = new_file_beside(path)?;
+    file.write_all(bytes).with_context(say)?;
+    file.persist(path).with_context(say)?;
+    Ok(())
+}
+
+/// Better known before the measurement than after.
+pub fn check_writable(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        let message = format!("cannot write {}: it is a directory", path.display());
+        return Err(failure(BAD_INPUT, message));
+    }
+    new_file_beside(path).map(drop)
+}
+
+fn new_file_beside(path: &Path) -> Result<NamedTempFile> {
+    let say = || format!("cannot write {}", path.display());
+    let directory = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    fs::create_dir_all(directory).with_context(say)?;
+    tempfile::Builder::new()
+        .suffix(".tmp")
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(directory)
+        .with_context(say)
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+//! Reads bench/suite.toml: the rows of the benchmark.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Deserialize;
+
+use crate::failure::{BAD_INPUT, failure};
+use crate::places::{self, Build};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A program of bench/workloads: prints its figure and who served it.
+    Workload,
+    /// Any program: its wall time is the figure, and the tool proves who served it.
+    Program,
+    /// A script that starts something under the allocator itself and prints as a workload does.
+    Driver,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Workload => "workload",
+            Kind::Program => "program",
+            Kind::Driver => "driver",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    pub name: String,
+    pub family: String,
+    pub kind: Kind,
+    pub command: Vec<String>,
+    #[serde(default = "one")]
+    pub threads: u32,
+    #[serde(default)]
+    pub quick: bool,
+    pub max_rounds: Option<u32>,
+    pub prepare: Option<Vec<String>>,
+    pub directory: Option<String>,
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    #[serde(default)]
+    pub needs: Vec<String>,
+    #[serde(default = "usual_timeout")]
+    timeout_seconds: f64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn usual_timeout() -> f64 {
+    120.0
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    row: Vec<Row>,
+}
+
+pub fn default_file() -> PathBuf {
+    places::source().join("bench/suite.toml")
+}
+
+pub fn read(path: &Path) -> Result<Vec<Row>> {
+    let bad = |reason: String| failure(BAD_INPUT, format!("{}: {reason}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+    parse(&text).map_err(bad)
+}
+
+fn parse(text: &str) -> Result<Vec<Row>, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let mut names = HashSet::new();
+    for row in &file.row {
+        if !names.insert(&row.name) {
+            return Err(format!("two rows are called '{}'", row.name));
+        }
+        if row.command.is_empty() || row.prepare.as_ref().is_some_and(Vec::is_empty) {
+            return Err(format!("row '{}' has an empty command", row.name));
+        }
+        // Durations have a largest value; NaN fails this as well.
+        if !(row.timeout_seconds > 0.0 && row.timeout_seconds < 1e9) || row.max_rounds == Some(0) {
+            return Err(format!("row '{}': timeout_seconds and max_rounds must be above 0", row.name));
+        }
+    }
+    if file.row.is_empty() {
+        return Err("there are no rows".into());
+    }
+    Ok(file.row)
+}
+
+/// What the placeholders stand for.
+pub struct Placeholders {
+    workloads: PathBuf,
+    programs: PathBuf,
+    inputs: PathBuf,
+}
+
+impl Placeholders {
+    pub fn new(suite: &Path, build: &Build) -> Placeholders {
+        let bench = suite.parent().unwrap_or(Path::new("."));
+        Placeholders {
+            workloads: absolute(&build.workloads()),
+            programs: absolute(&bench.join("programs")),
+            inputs: absolute(&build.inputs()),
+        }
+    }
+
+    pub fn inputs(&self) -> &Path {
+        &self.inputs
+    }
+
+    pub fn fill(&self, text: &str, scratch: &Path) -> OsString {
+        // Paths of the tool's own making; a name that is not Unicode would have failed before.
+        text.replace("{workloads}", &self.workloads.to_string_lossy())
+            .replace("{programs}", &self.programs.to_string_lossy())
+            .replace("{inputs}", &self.inputs.to_string_lossy())
+            .replace("{scratch}", &scratch.to_string_lossy())
+            .into()
+    }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+impl Row {
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.timeout_seconds)
+    }
+
+    /// The command with its placeholders filled in.
+    pub fn command(&self, places: &Placeholders, scratch: &Path) -> Vec<OsString> {
+        let mut command: Vec<OsString> = self.command.iter().map(|word| places.fill(word, scratch)).collect();
+        if self.kind == Kind::Workload {
+            command[0] = places.workloads.join(&command[0]).into();
+        }
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &str = "[[row]]\nname='a'\nfamily='f'\nkind='workload'\ncommand=['tool','{scratch}/x']\n";
+
+    #[test]
+    fn a_row_has_defaults_and_placeholders() {
+        let rows = parse(ROW).unwrap();
+        assert_eq!((rows[0].threads, rows[0].quick, rows[0].timeout().as_secs()), (1, false, 120));
+        let places = Placeholders::new(Path::new("/s/bench/suite.toml"), &Build::find(Some(Path::new("/b"))));
+        let command = rows[0].command(&places, Path::new("/t"));
+        assert_eq!(command, ["/b/bench/tool", "/t/x"]);
+        assert_eq!(places.fill("{programs}:{inputs}", Path::new("/t")), "/s/bench/programs:/b/bench-inputs");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(parse(&format!("{ROW}{ROW}")).unwrap_err().contains("two rows are called 'a'"));
+        assert!(parse(&format!("{ROW}colour='red'")).unwrap_err().contains("colour"));
+        assert!(parse(&format!("{ROW}max_rounds=0")).unwrap_err().contains("above 0"));
+        assert!(parse("").unwrap_err().contains("no rows"));
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+//! `hak bench`: rows that work, rows that do not, and ends before the end.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{BINARY, column, hak, hakmem, json, samples, write_script};
+use predicates::prelude::*;
+use predicates::str::contains;
+use tempfile::TempDir;
+
+/// A workload that says truthfully who is preloaded, and does as it is told.
+const WORKLOAD: &str = r#"#!/bin/sh
+case "$1" in
+  fail) echo "it broke" >&2; exit 1 ;;
+  hang) sleep 60 ;;
+  lie) echo "ops_per_s=10 metric=ops_per_s malloc_from=libother.so"; exit ;;
+  crash) [ -n "$LD_PRELOAD" ] && kill -SEGV $$ ;;
+esac
+served=$(basename "${LD_PRELOAD:-libc.so.6}")
+echo "ops_per_s=1000 resident_mib=12.5 metric=${2:-ops_per_s} memory=resident_mib malloc_from=$served"
+"#;
+
+struct Suite {
+    directory: TempDir,
+}
+
+impl Suite {
+    fn new(rows: &str) -> Suite {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("bench")).unwrap();
+        write_script(&directory.path().join("bench/work"), WORKLOAD);
+        fs::write(directory.path().join("suite.toml"), rows).unwrap();
+        Suite { directory }
+    }
+
+    fn arguments(&self) -> Vec<std::ffi::OsString> {
+        let path = |name: &str| self.directory.path().join(name).into_os_string();
+        let mut arguments: Vec<std::ffi::OsString> =
+            ["bench", "--allocators", "glibc,hakmem", "--allocator"].map(Into::into).into();
+        arguments.push(hakmem());
+        arguments.extend(["--suite".into(), path("suite.toml"), "--build".into(), path("")]);
+        arguments.extend(["--results".into(), path("results")]);
+        arguments
+    }
+
+    fn results(&self) -> PathBuf {
+        let files = fs::read_dir(self.directory.path().join("results")).unwrap();
+        let mut files = files.map(|file| file.unwrap().path());
+        files.find(|path| path.extension().unwrap() == "json").unwrap()
+    }
+}
+
+fn row(name: &str, rest: &str) -> String {
+    format!("[[row]]\nname='{name}'\nfamily='test'\nkind='workload'\nquick=true\n{rest}\n")
+}
+
+fn row_named<'a>(results: &'a serde_json::Value, name: &str) -> &'a serde_json::Value {
+    results["rows"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap()
+}
+
+#[test]
+fn every_sample_is_kept_and_summed_up() {
+    let rows = row("fast", "command=['work','x']")
+        + &row("memory", "command=['work','x','resident_mib']\nmax_rounds=1")
+        + "[[row]]\nname='prog'\nfamily='test'\nkind='program'\ncommand=['perl','-e','open F,\">\",\"here\" or die; print F 1']\nquick=true\n"
+        + "[[row]]\nname='driver'\nfamily='test'\nkind='driver'\ncommand=['sh','-c','test -d {scratch} && echo s=2 metric=s malloc_from=${HAK_BENCH_PRELOAD:-libc.so.6}']\n";
+    let suite = Suite::new(&rows);
+    let assert = hak().args(suite.arguments()).args(["--rounds", "4"]).assert().success();
+    assert.stdout(
+        contains("4 of 4 rows ran under 2 allocators in 4 rounds; 0 not run; 0 failures")
+            .and(contains("geometric"))
+            .and(contains("fast")),
+    );
+    let results = json(&suite.results());
+    assert_eq!((&results["state"], &results["rounds"]), (&"complete".into(), &4.into()));
+    assert_eq!(samples(column(&results, "hakmem")), 4);
+    assert_eq!(column(&results, "glibc")["samples"][0]["memory_mib"], 12.5);
+    assert_eq!(row_named(&results, "memory")["columns"][0]["samples"].as_array().unwrap().len(), 1);
+    assert!(row_named(&results, "memory")["figure"].is_null());
+    let evidence = &row_named(&results, "prog")["columns"][1]["proof"]["evidence"];
+    assert!(evidence.as_str().unwrap().contains("refills"), "{evidence}");
+    assert_eq!(row_named(&results, "driver")["figure"]["key"], "s");
+    assert!(results["machine"]["cpu"].is_string() && results["machine"]["kernel"].is_string());
+    assert_eq!(results["allocators"][1]["name"], "hakmem");
+
+    let mut csv = csv::Reader::from_path(suite.results().with_extension("csv")).unwrap();
+    let lines: Vec<csv::StringRecord> = csv.records().map(Result::unwrap).collect();
+    assert_eq!(lines.len(), 4 * 2 + 2 + 4 * 2 + 4 * 2);
+    assert!(lines.iter().all(|line| line.get(4) == Some("glibc") || line.get(17).unwrap().contains("libhakmem.so")));
+}
+
+#[test]
+fn what_fails_is_named_and_the_rest_is_measured() {
+    let rows = row("good", "command=['work']")
+        + &row("failing", "command=['work','fail']")
+        + &row("hanging", "command=['work','hang']\ntimeout_seconds=0.5")
+        + &row("lying", "command=['work','lie']")
+        + &row("crashing", "command=['work','crash']")
+        + &row("needy", "command=['work']\nneeds=['no-such-command']")
+        + &row("unprepared", "command=['work']\nprepare=['sh','-c','echo no input >&2; exit 4']");
+    let suite = Suite::new(&rows);
+    hak().args(suite.arguments()).args(["--rounds", "2"]).assert().code(1).stdout(
+        contains("FAILED: failing, hakmem: round 1: exit code 1: it broke")
+            .and(contains("FAILED: hanging, glibc: round 1: timed out after 0.5 s"))
+            .and(contains("FAILED: lying, glibc: round 1: it was served by libother.so"))
+            .and(contains("FAILED: crashing, hakmem: round 1: killed by signal 11 (SIGSEGV)"))
+            .and(contains("FAILED: crashing, glibc").not())
+            .and(contains("not run: needy: no no-such-command"))
+            .and(contains("not run: unprepared: preparing it failed: exit code 4: no input"))
+            .and(contains("5 of 7 rows ran")),
+    );
+    let results = json(&suite.results());
+    assert_eq!(samples(column(&results, "hakmem")), 2);
+    assert_eq!(results["rows"].as_array().unwrap().len(), 7, "no row is dropped");
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_was_measured() {
+    let rows = row("good", "command=['work']") + &row("endless", "command=['work','hang']");
+    let suite = Suite::new(&rows);
+    let mut child = Command::new(BINARY)
+        .args(suite.arguments())
+        .args(["--rounds", "3"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let second_row = lines.by_ref().map(Result::unwrap).find(|line| line.contains("2/2 endless"));
+    assert!(second_row.is_some());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(rest.iter().any(|line| line.contains("interrupted")), "{rest:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("The measurement was interrupted."));
+
+    let results = json(&suite.results());
+    assert_eq!(results["state"], "interrupted");
+    assert_eq!(samples(column(&results, "glibc")), 1);
+    assert!(fs::read_to_string(suite.results().with_extension("csv")).unwrap().contains("good"));
+    hak().arg("report").arg(suite.results()).assert().success().stdout(contains("interrupted"));
+}
+
+#[test]
+fn rows_are_listed_and_chosen() {
+    let slow = row("slow", "command=['work']").replace("quick=true", "");
+    let suite = Suite::new(&(row("Alpha", "command=['work']") + &row("beta", "command=['work']") + &slow));
+    let list = |options: &[&str]| {
+        let assert = hak().args(suite.arguments()).arg("--list").args(options).assert().success();
+        String::from_utf8_lossy(&assert.get_output().stdout).into_owned()
+    };
+    assert!(list(&[]).contains("3 rows"));
+    assert!(list(&["--quick"]).contains("2 rows"));
+    assert!(list(&["--filter", "ALPHA"]).contains("1 rows"));
+    hak().args(suite.arguments()).args(["--filter", "gamma"]).assert().code(2).stderr(contains("no row of the suite"));
+    assert!(!suite.directory.path().join("results").exists());
+}
+
+#[test]
+fn bad_suites_are_named() {
+    for (text, reason) in
+        [("[[row]]\nname='x'", "missing field"), ("row = 1", "invalid type"), ("", "there are no rows")]
+    {
+        let suite = Suite::new(text);
+        hak().args(suite.arguments()).assert().code(2).stderr(contains("suite.toml").and(contains(reason)));
+    }
+    hak().args(["bench", "--suite", "/no/suite.toml"]).assert().code(2).stderr(contains("/no/suite.toml"));
+    let suite = Suite::new(&row("a", "command=['work']"));
+    fs::remove_dir_all(suite.directory.path().join("bench")).unwrap();
+    hak().args(suite.arguments()).assert().code(2).stderr(contains("no workloads in"));
+}
+
+/// The suite of this project is one that the tool reads.
+#[test]
+fn the_projects_own_suite_is_read() {
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/suite.toml");
+    let assert = hak().args(["bench", "--list", "--quick", "--suite"]).arg(suite).assert().success();
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    for family in ["reports", "literature", "programs"] {
+        assert!(text.contains(family), "{text}");
+    }
+}

@@ -68,7 +68,8 @@ static HAK_NOINLINE void free_any(void *block) {
 }
 
 void alloc_free_slow(void *block) {
-  if (block != NULL) free_any(block);
+  if (block == NULL || heap_free_quickly(block, map_lookup(block))) return;
+  free_any(block);
 }
 
 /* Whether realloc leaves a block of `held` bytes where it is when it shrinks to

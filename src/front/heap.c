@@ -169,6 +169,12 @@ void heap_free(void *block, uint32_t word) {
   heap_leave(heap);
 }
 
+bool heap_free_quickly(void *block, uint32_t word) {
+  heap_t *heap = the_heap;
+  return heap != &the_null_heap && word_owner(word) != heap->owner.id &&
+         remote_free_quickly(&heap->owner, block, word);
+}
+
 void heap_flush(heap_t *heap) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
   remote_flush(&heap->owner);

@@ -91,6 +91,10 @@ void *heap_refill(unsigned size_class, bool *is_zero);
  * word is another's. `word` is the block's, its kind a class. */
 void heap_free(void *block, uint32_t word);
 
+/* The same for a tiny block of another's, when all there is to do is to add it to
+ * the outbox. false: nothing was done. */
+bool heap_free_quickly(void *block, uint32_t word);
+
 /* All magazines and the outbox empty, empty slabs given back. */
 void heap_flush(heap_t *heap);
 /* heap_flush for the calling thread, if it has a heap. */

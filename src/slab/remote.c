@@ -61,6 +61,27 @@ static void deliver_entry(owner_t *self, outbox_entry_t *entry) {
   deliver(entry->slab, entry->size_class, entry->word, bits);
 }
 
+/* Words of one slab, and of neighbouring slabs, get different entries. */
+HAK_INLINE outbox_entry_t *entry_for(owner_t *self, unit_t slab, unsigned bitmap_word) {
+  return &self->outbox[(slab * 5 + bitmap_word) % OUTBOX_ENTRIES];
+}
+
+bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
+  unsigned size_class = word_kind(word);
+  if (size_class >= TINY_CLASS_COUNT || word_owner(word) == 0) return false;
+  unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
+  int number = slab_block_number(address, slab, size_class);
+  unsigned bitmap_word = (unsigned)number / 64;
+  outbox_entry_t *entry = entry_for(self, slab, bitmap_word);
+  uint64_t bit = (uint64_t)1 << number % 64, bits = entry->bits | bit;
+  if (number < 0 || entry->slab != slab || entry->word != bitmap_word) return false;
+  /* Empty, full by now, or freed twice. */
+  if (entry->bits == 0 || bits == UINT64_MAX || bits == entry->bits) return false;
+  entry->bits = bits;
+  counter_add(&self->remote_frees, 1);
+  return true;
+}
+
 void remote_free(owner_t *self, void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
   unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
@@ -77,8 +98,7 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
     deliver(slab, size_class, bitmap_word, bit);
     return;
   }
-  /* Words of one slab, and of neighbouring slabs, get different entries. */
-  outbox_entry_t *entry = &self->outbox[(slab * 5 + bitmap_word) % OUTBOX_ENTRIES];
+  outbox_entry_t *entry = entry_for(self, slab, bitmap_word);
   if (entry->bits != 0 && (entry->slab != slab || entry->word != bitmap_word)) deliver_entry(self, entry);
   if (entry->bits == 0) {
     *entry = (outbox_entry_t){.slab = slab, .word = (uint16_t)bitmap_word, .size_class = (uint8_t)size_class};

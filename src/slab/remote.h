@@ -39,6 +39,10 @@ HAK_C_BEGIN
  * owner. Small ones are collected in the owner's outbox first. Reports an
  * address that starts no block, and a block that waits in the outbox already. */
 void remote_free(owner_t *self, void *address, uint32_t word);
+/* As remote_free where that only adds a bit to what the outbox holds of the same
+ * word already, as most do; else does nothing and returns false. One store, so the
+ * owner need not be busy. */
+bool remote_free_quickly(owner_t *self, void *address, uint32_t word);
 /* As remote_free at once, without an outbox: for a thread that can have no heap. */
 void remote_free_directly(void *address, uint32_t word);
 /* Delivers what the outbox holds. */

@@ -63,6 +63,25 @@ TEST_F(Remote, BlocksOfOneWordTravelTogether) {
   EXPECT_TRUE(remote_has_pending(a));
 }
 
+TEST_F(Remote, ABitForAnEntryThatIsThereIsAddedQuickly) {
+  AttachedOwner a, b;
+  auto blocks = a.refill(1, 70), large = a.refill(size_class_of(2000), 1);
+  std::sort(blocks.begin(), blocks.end());
+  const uint32_t word = map_lookup(blocks[0]);
+  EXPECT_FALSE(remote_free_quickly(b, blocks[0], word)) << "there is no entry yet";
+  remote_free(b, blocks[0], word);
+  EXPECT_TRUE(remote_free_quickly(b, blocks[1], word));
+  EXPECT_FALSE(remote_free_quickly(b, blocks[1], word)) << "a second time, which is to be reported";
+  EXPECT_FALSE(remote_free_quickly(b, static_cast<char *>(blocks[2]) + 8, word)) << "no block";
+  EXPECT_FALSE(remote_free_quickly(b, large[0], map_lookup(large[0])));
+  for (int i = 2; i < 70; i++)
+    if (!remote_free_quickly(b, blocks[static_cast<size_t>(i)], word)) remote_free(b, blocks[static_cast<size_t>(i)], word);
+  remote_free(b, large[0], map_lookup(large[0]));
+  remote_flush(b);
+  remote_collect(a, SIZE_MAX);
+  EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees), 71u);
+}
+
 TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
   std::vector<void *> blocks;
   for (unsigned size_class : {1u, 5u, 30u, 64u})

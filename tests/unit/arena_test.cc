@@ -236,7 +236,7 @@ TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
   for (unit_t run : runs) {
     give(run);
     /* A floor, as much again as is in use, and what goes back in one call; nothing was reused. */
-    ASSERT_LE(arena_usage().dirty, HAK_MIB(64 + 4) + arena_usage().used) << "hoards what nobody uses";
+    ASSERT_LE(arena_usage().dirty, HAK_MIB(16 + 4) + arena_usage().used) << "hoards what nobody uses";
   }
   arena_check();
 }

@@ -71,10 +71,11 @@ bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
   if (size_class >= TINY_CLASS_COUNT || word_owner(word) == 0) return false;
   unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
   int number = slab_block_number(address, slab, size_class);
+  if (number < 0) return false;
   unsigned bitmap_word = (unsigned)number / 64;
   outbox_entry_t *entry = entry_for(self, slab, bitmap_word);
-  uint64_t bit = (uint64_t)1 << number % 64, bits = entry->bits | bit;
-  if (number < 0 || entry->slab != slab || entry->word != bitmap_word) return false;
+  uint64_t bits = entry->bits | (uint64_t)1 << number % 64;
+  if (entry->slab != slab || entry->word != bitmap_word) return false;
   /* Empty, full by now, or freed twice. */
   if (entry->bits == 0 || bits == UINT64_MAX || bits == entry->bits) return false;
   entry->bits = bits;

@@ -41,7 +41,7 @@ WORKLOADS = [
     "objects --scenario string_builder --ops 100000",
     "objects --scenario token_stream --ops 100000",
     "objects --scenario small_objects --ops 100000",
-    "realloc_growth --mode vector --ops 50000",
+    "realloc_growth --mode vector --ops 5000",
     "realloc_growth --mode string --ops 100000",
 ]
 

@@ -26,7 +26,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-WATCHDOG_SECONDS = 20  # a hang is a find, too
+WATCHDOG_SECONDS = 10  # a hang is a find, too
 TRIES = 5  # an interleaving may need another seed; bounded work each
 
 
@@ -119,7 +119,7 @@ def control(config):
             sources = {pathlib.Path(config["source"]) / file for file in files}
             binary = build(config, program, {source: source.read_text() for source in sources}, pathlib.Path(directory))
             for case in sorted(names):
-                how = finds(binary, case, 1, patience=5, HAK_STRESS_PERCENT="25")
+                how = finds(binary, case, 1, patience=10, HAK_STRESS_PERCENT="25")
                 if how:
                     sys.exit(f"{program} fails without any bug planted: {how}")
             print(f"passes: {program}, {len(names)} cases")

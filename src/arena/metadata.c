@@ -14,11 +14,13 @@ typedef struct {
   size_t used, committed;
 } part_t;
 
-/* Guarded by metadata_gate. */
+/* Guarded by metadata_gate. The first arrays start in the middle of a page: the
+ * first blocks of slabs start at its beginning, and where the low 12 bits of two
+ * addresses are equal, processors take a load for one of what was just stored. */
 static struct {
   void *free[SIZE_COUNT]; /* by log2 of the size; the first word is the link */
   part_t arrays, heaps;
-} metadata;
+} metadata = {.arrays = {.used = 2048}};
 
 static bool use_up_to(part_t *part, char *start, char *end, size_t bytes) {
   if (bytes > (size_t)(end - start)) return false;

@@ -36,8 +36,8 @@ impl Measure {
 
 /// How allocators' values are put into one number, for the reports.
 pub const DEFINITIONS: &str = "\
-A row's value is the best round for its figure (a disturbance of the machine only ever makes it worse) \
-and the median for memory. An allocator's relative time in a row is how many times worse its value is \
+A row's value is the median of the rounds (the best round of some allocators is a lucky one in ten). An \
+allocator's relative time in a row is how many times worse its value is \
 than the best allocator's in that row, so 1.00 is the best; relative memory likewise. The means are \
 geometric, over the rows in which every allocator has a value; one that lacks more than a tenth of the \
 rows has no mean and takes none of its rows from the others.";
@@ -64,11 +64,7 @@ pub fn standings(row: &Row, measure: Measure) -> Vec<Standing> {
         .filter_map(|column| {
             let samples = measure.samples(column);
             let summary = Summary::of(&samples)?;
-            let value = match measure {
-                Measure::Time if more_is_better => summary.max,
-                Measure::Time => summary.min,
-                Measure::Memory => summary.median,
-            };
+            let value = summary.median;
             (value > 0.0).then(|| Standing {
                 allocator: column.allocator.clone(),
                 value,

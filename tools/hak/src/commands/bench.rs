@@ -147,7 +147,7 @@ fn print_plan(rows: &[Row], allocators: &[Allocator], plan: &Plan, json: &Path) 
     let names: Vec<&str> = allocators.iter().map(|allocator| allocator.name.as_str()).collect();
     let rounds = match plan.budget {
         Some(budget) => {
-            format!("{} to {} rounds, as many as fit into {} minutes", plan.least, plan.most, budget.as_secs() / 60)
+            format!("{} to {} rounds, as many as fit into {} minutes", plan.least, plan.most, budget.as_secs().div_ceil(60))
         }
         None => format!("{} rounds", plan.least),
     };

@@ -66,16 +66,37 @@ HAK_INLINE outbox_entry_t *entry_for(owner_t *self, unit_t slab, unsigned bitmap
   return &self->outbox[(slab * 5 + bitmap_word) % OUTBOX_ENTRIES];
 }
 
-bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
-  unsigned size_class = word_kind(word);
-  if (size_class >= TINY_CLASS_COUNT || word_owner(word) == 0) return false;
+/* Where a block has its bit. */
+typedef struct {
+  unit_t slab;
+  unsigned bitmap_word;
+  uint64_t bit;
+} place_t;
+
+/* false: the address is no block's start. */
+HAK_INLINE bool find_place(const void *address, unsigned size_class, place_t *place) {
   unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
   int number = slab_block_number(address, slab, size_class);
-  if (number < 0) return false;
-  unsigned bitmap_word = (unsigned)number / 64;
-  outbox_entry_t *entry = entry_for(self, slab, bitmap_word);
-  uint64_t bits = entry->bits | (uint64_t)1 << number % 64;
-  if (entry->slab != slab || entry->word != bitmap_word) return false;
+  if (HAK_UNLIKELY(number < 0)) return false;
+  *place = (place_t){slab, (unsigned)number / 64, (uint64_t)1 << number % 64};
+  return true;
+}
+
+/* The same, and false has been reported. */
+HAK_INLINE bool find_place_or_report(const void *address, unsigned size_class, place_t *place) {
+  if (HAK_LIKELY(find_place(address, size_class, place))) return true;
+  error_report(ERROR_INTERIOR_FREE, address, size_classes[size_class].block_bytes, 0);
+  return false;
+}
+
+bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
+  unsigned size_class = word_kind(word);
+  place_t place;
+  if (size_class >= TINY_CLASS_COUNT || word_owner(word) == 0) return false;
+  if (!find_place(address, size_class, &place)) return false;
+  outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
+  uint64_t bits = entry->bits | place.bit;
+  if (entry->slab != place.slab || entry->word != place.bitmap_word) return false;
   /* Empty, full by now, or freed twice. */
   if (entry->bits == 0 || bits == UINT64_MAX || bits == entry->bits) return false;
   entry->bits = bits;
@@ -85,42 +106,34 @@ bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
 
 void remote_free(owner_t *self, void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
-  unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
   size_t block_bytes = size_classes[size_class].block_bytes;
-  int number = slab_block_number(address, slab, size_class);
-  if (HAK_UNLIKELY(number < 0)) {
-    error_report(ERROR_INTERIOR_FREE, address, block_bytes, 0);
-    return;
-  }
+  place_t place;
+  if (!find_place_or_report(address, size_class, &place)) return;
   counter_add(&self->remote_frees, 1);
-  unsigned bitmap_word = (unsigned)number / 64;
-  uint64_t bit = (uint64_t)1 << number % 64;
   if (block_bytes > OUTBOX_BLOCK_MAX_BYTES) {
-    deliver(slab, size_class, bitmap_word, bit);
+    deliver(place.slab, size_class, place.bitmap_word, place.bit);
     return;
   }
-  outbox_entry_t *entry = entry_for(self, slab, bitmap_word);
-  if (entry->bits != 0 && (entry->slab != slab || entry->word != bitmap_word)) deliver_entry(self, entry);
+  outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
+  if (entry->bits != 0 && (entry->slab != place.slab || entry->word != place.bitmap_word)) deliver_entry(self, entry);
   if (entry->bits == 0) {
-    *entry = (outbox_entry_t){.slab = slab, .word = (uint16_t)bitmap_word, .size_class = (uint8_t)size_class};
+    *entry = (outbox_entry_t){
+        .slab = place.slab, .word = (uint16_t)place.bitmap_word, .size_class = (uint8_t)size_class};
     self->outbox_count++;
   }
-  if (HAK_UNLIKELY((entry->bits & bit) != 0)) {
+  if (HAK_UNLIKELY((entry->bits & place.bit) != 0)) {
     error_report(ERROR_DOUBLE_FREE, address, block_bytes, 0);
     return;
   }
-  entry->bits |= bit;
+  entry->bits |= place.bit;
   if (entry->bits == UINT64_MAX) deliver_entry(self, entry);
 }
 
 void remote_free_directly(void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
-  unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
-  int number = slab_block_number(address, slab, size_class);
-  if (number < 0)
-    error_report(ERROR_INTERIOR_FREE, address, size_classes[size_class].block_bytes, 0);
-  else
-    deliver(slab, size_class, (unsigned)number / 64, (uint64_t)1 << number % 64);
+  place_t place;
+  if (find_place_or_report(address, size_class, &place))
+    deliver(place.slab, size_class, place.bitmap_word, place.bit);
 }
 
 void remote_flush(owner_t *self) {

@@ -161,17 +161,21 @@ static size_t take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void
   return count;
 }
 
+/* Memory is short: perhaps it waits in what others have freed. */
+static void regain(owner_t *owner) {
+  remote_collect(owner, SIZE_MAX);
+  slab_release_empty(owner);
+  pool_sweep();
+}
+
 /* A slab of the class with a free block at the head of the owner's list. */
 static bool get_slab(owner_t *owner, unsigned size_class) {
   tell_arena(owner);
   if (pool_adopt(owner, size_class)) return true;
   unit_t slab = make_slab(owner, size_class, NULL);
   if (slab == 0) {
-    /* Memory is short: perhaps it waits in what others have freed. */
-    remote_collect(owner, SIZE_MAX);
+    regain(owner);
     if (owner->slabs[size_class] != 0) return true;
-    slab_release_empty(owner);
-    pool_sweep();
     slab = make_slab(owner, size_class, NULL);
     if (slab == 0) return false;
   }
@@ -183,9 +187,7 @@ static bool get_slab(owner_t *owner, unsigned size_class) {
 static size_t refill_single(owner_t *owner, unsigned size_class, void **blocks, bool *is_zero) {
   unit_t slab = make_slab(owner, size_class, is_zero);
   if (slab == 0) {
-    remote_collect(owner, SIZE_MAX);
-    slab_release_empty(owner);
-    pool_sweep();
+    regain(owner);
     slab = make_slab(owner, size_class, is_zero);
     if (slab == 0) return 0;
   }
@@ -260,13 +262,12 @@ static HAK_NOINLINE void flush_stray(owner_t *owner, unsigned size_class, void *
     error_report(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
 }
 
-static void flush_single(owner_t *owner, unsigned size_class, void *block) {
+static void flush_single(unsigned size_class, void *block) {
   unit_t slab = (unit_t)map_unit_of(block);
   if (block != map_address(slab)) {
     error_report(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
     return;
   }
-  (void)owner;
   unmake_slab(slab, size_class);
 }
 
@@ -282,7 +283,7 @@ void slab_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t
       continue;
     }
     if (size_class_is_single(size_class)) {
-      flush_single(owner, size_class, block);
+      flush_single(size_class, block);
       continue;
     }
     unit_t slab = slab_first_unit(unit, size_class);

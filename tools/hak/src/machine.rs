@@ -28,11 +28,7 @@ impl Machine {
             architecture: uname.machine().to_string_lossy().into_owned(),
             cpu: value_of("/proc/cpuinfo", "model name", ':'),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_mib: value_of("/proc/meminfo", "MemTotal", ':')
-                .split(' ')
-                .next()
-                .and_then(|kib| kib.parse::<u64>().ok())
-                .map_or(0, |kib| kib / 1024),
+            memory_mib: memory_bytes("MemTotal") >> 20,
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
             system: value_of("/etc/os-release", "PRETTY_NAME", '='),
             transparent_huge_pages: huge_pages(),
@@ -59,6 +55,17 @@ impl Machine {
             self.transparent_huge_pages
         )
     }
+}
+
+/// That programs can have without others being swapped out.
+pub fn available_bytes() -> u64 {
+    memory_bytes("MemAvailable")
+}
+
+/// 0 when the system does not tell.
+fn memory_bytes(key: &str) -> u64 {
+    let value = value_of("/proc/meminfo", key, ':');
+    value.split(' ').next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
 fn value_of(file: &str, key: &str, separator: char) -> String {

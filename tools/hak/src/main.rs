@@ -23,6 +23,7 @@ mod results;
 mod stats;
 mod suite;
 mod syscalls;
+mod warm;
 
 use std::process::ExitCode;
 

@@ -22,6 +22,7 @@ use crate::progress::Progress;
 use crate::report;
 use crate::results::{self, Column, Kind, Results, Sample, State};
 use crate::suite::{self, Kind as RowKind, Placeholders, Row};
+use crate::warm;
 
 /// `--quick` promises ten minutes; the rest is for reading and writing.
 const QUICK_BUDGET: Duration = Duration::from_secs(585);
@@ -147,7 +148,12 @@ fn print_plan(rows: &[Row], allocators: &[Allocator], plan: &Plan, json: &Path) 
     let names: Vec<&str> = allocators.iter().map(|allocator| allocator.name.as_str()).collect();
     let rounds = match plan.budget {
         Some(budget) => {
-            format!("{} to {} rounds, as many as fit into {} minutes", plan.least, plan.most, budget.as_secs().div_ceil(60))
+            format!(
+                "{} to {} rounds, as many as fit into {} minutes",
+                plan.least,
+                plan.most,
+                budget.as_secs().div_ceil(60)
+            )
         }
         None => format!("{} rounds", plan.least),
     };
@@ -317,6 +323,7 @@ impl Benchmark {
         }
 
         let (mut job, _scratch) = self.job(row)?;
+        warm::memory(&self.results.rows[index]);
         let ran = if row.kind == RowKind::Driver {
             let library = allocator.library.clone().unwrap_or_default();
             measure::add_environment(&mut job, allocator);

@@ -17,7 +17,7 @@ use crate::process::{self, Job};
 use crate::progress::Progress;
 use crate::report;
 use crate::results::{self, Column, Figure, Kind, Results, Row, Sample, State, SystemCalls};
-use crate::{interrupt, library, program, syscalls};
+use crate::{interrupt, library, program, syscalls, warm};
 
 /// What every run must end like.
 struct Reference {
@@ -195,6 +195,7 @@ impl Comparison {
         let allocator = self.allocators[index].clone();
         self.progress.step(&format!("{}: round {round}", allocator.name));
         let last: Vec<&Path> = self.users_preload.iter().map(PathBuf::as_path).collect();
+        warm::memory(&self.results.rows[0]);
         let outcome = measure::run(&self.helpers, self.job(), &allocator, &last);
         self.progress.done(1);
         match outcome {

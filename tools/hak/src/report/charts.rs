@@ -5,7 +5,9 @@
 //! replaced by the page's own colour, so that one picture serves light and dark pages.
 
 use anyhow::{Result, anyhow};
+use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -73,6 +75,18 @@ fn draw((width, height): (u32, u32), title: &str, paint: impl FnOnce(&Area) -> R
 
 fn bad(error: impl std::fmt::Debug) -> anyhow::Error {
     anyhow!("cannot draw: {error:?}")
+}
+
+type Mesh<'a, 'b, 'c> = MeshStyle<'a, 'b, RangedCoordf64, RangedCoordf64, SVGBackend<'c>>;
+
+/// Axes and grid as all charts have them.
+fn styled<'m, 'a, 'b, 'c>(mesh: &'m mut Mesh<'a, 'b, 'c>) -> &'m mut Mesh<'a, 'b, 'c> {
+    let label = (FONT, 13).into_font().color(&INK.mix(0.85));
+    mesh.label_style(label.clone())
+        .axis_desc_style(label)
+        .axis_style(INK.mix(0.5))
+        .bold_line_style(INK.mix(0.14))
+        .light_line_style(INK.mix(0.0))
 }
 
 fn text(area: &Area, words: &str, at: (i32, i32), size: i32, anchor: HPos, strength: f64) -> Result<()> {
@@ -146,16 +160,9 @@ pub fn scatter(title: &str, x_name: &str, y_name: &str, colours: &Colours, cloud
             .y_label_area_size(64)
             .build_cartesian_2d(xs, ys)
             .map_err(bad)?;
-        let label = (FONT, 13).into_font().color(&INK.mix(0.85));
-        chart
-            .configure_mesh()
+        styled(&mut chart.configure_mesh())
             .x_desc(x_name)
             .y_desc(y_name)
-            .label_style(label.clone())
-            .axis_desc_style(label)
-            .axis_style(INK.mix(0.5))
-            .bold_line_style(INK.mix(0.14))
-            .light_line_style(INK.mix(0.0))
             .x_label_formatter(&|value| format::number(*value))
             .y_label_formatter(&|value| format::number(*value))
             .draw()
@@ -265,15 +272,8 @@ pub fn courses(title: &str, dates: &[String], y_name: &str, colours: &Colours, c
             .y_label_area_size(64)
             .build_cartesian_2d(-0.15..last + 0.6, ys)
             .map_err(bad)?;
-        let label = (FONT, 13).into_font().color(&INK.mix(0.85));
-        chart
-            .configure_mesh()
+        styled(&mut chart.configure_mesh())
             .y_desc(y_name)
-            .label_style(label.clone())
-            .axis_desc_style(label)
-            .axis_style(INK.mix(0.5))
-            .bold_line_style(INK.mix(0.14))
-            .light_line_style(INK.mix(0.0))
             .x_labels(0)
             .y_label_formatter(&|value| format::number(*value))
             .draw()

@@ -9,6 +9,7 @@ use crate::allocators::HAKMEM;
 use crate::analysis::{self, Measure};
 use crate::report::format;
 use crate::report::history;
+use crate::report::table;
 use crate::results::{Results, State};
 use crate::stats;
 
@@ -57,27 +58,13 @@ fn head(out: &mut String, texts: usize, names: impl IntoIterator<Item = String>)
 }
 
 fn means(out: &mut String, results: &Results) -> Result<()> {
-    let mut means = analysis::means(results);
-    means.sort_by(|a, b| a.time.unwrap_or(f64::MAX).total_cmp(&b.time.unwrap_or(f64::MAX)));
     head(
         out,
         2,
         ["allocator", "version", "relative time", "rows", "relative memory", "rows", "failures"].map(String::from),
     );
-    for mean in means {
-        let allocator = results.allocators.iter().find(|allocator| allocator.name == mean.allocator);
-        line(
-            out,
-            [
-                mark(&mean.allocator, mean.allocator.clone()),
-                allocator.map(|allocator| allocator.version.clone()).unwrap_or_default(),
-                format::mean(mean.time),
-                mean.time_rows.to_string(),
-                format::mean(mean.memory),
-                mean.memory_rows.to_string(),
-                mean.failures.to_string(),
-            ],
-        );
+    for [name, rest @ ..] in table::mean_rows(results) {
+        line(out, std::iter::once(mark(&name, name.clone())).chain(rest));
     }
     writeln!(out)?;
     Ok(())

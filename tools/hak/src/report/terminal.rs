@@ -150,20 +150,9 @@ fn duel_table(results: &Results, measure: Measure) -> String {
 }
 
 fn means_table(results: &Results) -> String {
-    let mut means = analysis::means(results);
-    means.sort_by(|a, b| a.time.unwrap_or(f64::MAX).total_cmp(&b.time.unwrap_or(f64::MAX)));
     let mut table = table::new(&["allocator", "version", "time", "rows", "memory", "rows", "failed"]);
-    for mean in means {
-        let version = results.allocators.iter().find(|allocator| allocator.name == mean.allocator);
-        table.add_row([
-            mean.allocator.clone(),
-            version.map(|allocator| allocator.version.clone()).unwrap_or_default(),
-            format::mean(mean.time),
-            mean.time_rows.to_string(),
-            format::mean(mean.memory),
-            mean.memory_rows.to_string(),
-            mean.failures.to_string(),
-        ]);
+    for row in table::mean_rows(results) {
+        table.add_row(row);
     }
     table::align_right(&mut table, 2..7);
     format!("\n{table}\n{}\n{}\n\n", analysis::DEFINITIONS, stats::how_noise_is_told())

@@ -12,14 +12,14 @@ use memmap2::{Advice, MmapMut};
 use crate::machine;
 use crate::results::Row;
 
-const LEAST_BYTES: u64 = 32 << 20;
-const MOST_BYTES: u64 = 512 << 20;
+/// The host takes up to two seconds for a GiB.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// Before a run of this row. It is all the same where there is no memory for it.
 pub fn memory(row: &Row) {
     let samples = row.columns.iter().flat_map(|column| &column.samples);
     let peak = samples.map(|sample| sample.usage.peak_kib * 1024).max().unwrap_or(0);
-    let bytes = peak.clamp(LEAST_BYTES, MOST_BYTES).min(machine::available_bytes() / 4);
+    let bytes = peak.min(MOST_BYTES).min(machine::available_bytes() / 4);
     if let Ok(mut pages) = MmapMut::map_anon(bytes as usize) {
         let _ = pages.advise(Advice::HugePage);
         pages.iter_mut().step_by(rustix::param::page_size()).for_each(|byte| *byte = 1);

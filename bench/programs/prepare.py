@@ -47,7 +47,7 @@ class Text:
 
 def records(directory):
     """records.json, records-quick.json: customers with their orders, for python3 and jq."""
-    for name, count in (("records.json", 12000), ("records-quick.json", 2500)):
+    for name, count in (("records.json", 12000), ("records-quick.json", 1400)):
         text = Text("records")
         chance = text.random
         customers = [
@@ -144,7 +144,7 @@ def git(directory):
     def run(*words, **rest):
         subprocess.run(["git", *words], check=True, env=environment, **rest)
 
-    for name, commits in (("repo.git", 1500), ("repo-quick.git", 500)):
+    for name, commits in (("repo.git", 1500), ("repo-quick.git", 350)):
         repository = str(directory / name)
         shutil.rmtree(repository, ignore_errors=True)
         run("init", "--quiet", "--bare", "--initial-branch=main", repository)

@@ -114,6 +114,13 @@ class Client:
         self.requests.flush()
         return [self.answer() for _ in commands]
 
+    def ask_in_batches(self, commands):
+        """As many as go into the socket's buffers at once."""
+        answers = []
+        for first in range(0, len(commands), 500):
+            answers += self.ask(commands[first:first + 500])
+        return answers
+
     def answer(self):
         line = self.answers.readline()
         if not line.endswith(b"\r\n") or line[:1] == b"-":
@@ -142,8 +149,7 @@ def load(requests, keys):
 
 def fill(client, keys):
     """Strings of all sizes under names of their own, each one known."""
-    for first in range(0, keys, 500):
-        client.ask([(b"SET", b"own:%d" % key, value_of(key)) for key in range(first, min(first + 500, keys))])
+    client.ask_in_batches([(b"SET", b"own:%d" % key, value_of(key)) for key in range(keys)])
 
 
 def value_of(key):
@@ -155,9 +161,9 @@ def delete_most(client, keys):
     """Nine keys of ten, in no order: the tenth is left between the holes."""
     survivors = range(0, keys, 10)
     doomed = sorted((key for key in range(keys) if key % 10), key=lambda key: key * 2654435761 % (1 << 32))
-    for first in range(0, len(doomed), 500):
-        client.ask([(b"DEL", b"own:%d" % key) for key in doomed[first:first + 500]])
-    if any(client.ask([(b"GET", b"own:%d" % key)]) != [value_of(key)] for key in survivors):
+    client.ask_in_batches([(b"DEL", b"own:%d" % key) for key in doomed])
+    kept = client.ask_in_batches([(b"GET", b"own:%d" % key) for key in survivors])
+    if kept != [value_of(key) for key in survivors]:
         raise Failure("redis-server lost or damaged a value")
     if client.ask([(b"EXISTS", b"own:%d" % doomed[0])]) != [b"0"]:
         raise Failure("redis-server kept a deleted key")

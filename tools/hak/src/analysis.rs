@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::results::{Column, Results, Row, Sample};
-use crate::stats::{self, Difference, Summary, geometric_mean};
+use crate::stats::{self, Difference, geometric_mean};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
@@ -36,11 +36,12 @@ impl Measure {
 
 /// How allocators' values are put into one number, for the reports.
 pub const DEFINITIONS: &str = "\
-A row's value is the median of the rounds (the best round of some allocators is a lucky one in ten). An \
-allocator's relative time in a row is how many times worse its value is \
-than the best allocator's in that row, so 1.00 is the best; relative memory likewise. The means are \
-geometric, over the rows in which every allocator has a value; one that lacks more than a tenth of the \
-rows has no mean and takes none of its rows from the others.";
+A row's value is the geometric mean of its rounds. Row by row, relative time is how many times worse an \
+allocator's value is than the best allocator's, so 1.00 is the best. Over all rows, it is the geometric \
+mean of the values relative to each row's mean over the allocators: 1.00 is the average of them, and an \
+allocator with 0.50 takes half as long as one with 1.00. Relative memory likewise. Only rows in which \
+every allocator has a value count here; one that lacks more than a tenth of the rows has no mean and takes \
+none of its rows from the others.";
 
 /// One allocator in one row.
 #[derive(Debug, Clone)]
@@ -63,8 +64,7 @@ pub fn standings(row: &Row, measure: Measure) -> Vec<Standing> {
         .filter(|column| column.counts())
         .filter_map(|column| {
             let samples = measure.samples(column);
-            let summary = Summary::of(&samples)?;
-            let value = summary.median;
+            let value = geometric_mean(&samples)?;
             (value > 0.0).then(|| Standing {
                 allocator: column.allocator.clone(),
                 value,
@@ -153,7 +153,10 @@ fn rows_of(name: &str, rows: &[HashMap<String, f64>]) -> usize {
     rows.iter().filter(|row| row.contains_key(name)).count()
 }
 
-/// Means of different rows could not be compared.
+/// Over the same rows for all, since means of different rows could not be compared, and relative to
+/// each row's mean. Ratios of geometric means do not depend on what the values are relative to
+/// (Fleming and Wallace, "How not to lie with statistics", CACM 29(3), 1986), but their noise does:
+/// relative to the best, the noise of whoever is best in a row is in everybody's mean.
 fn mean_of(name: &str, rows: &[HashMap<String, f64>]) -> Option<f64> {
     let has_most = |name: &str| rows_of(name, rows) * 10 >= rows.len() * 9;
     if !has_most(name) {
@@ -162,7 +165,11 @@ fn mean_of(name: &str, rows: &[HashMap<String, f64>]) -> Option<f64> {
     let names: HashSet<&str> = rows.iter().flat_map(HashMap::keys).map(String::as_str).collect();
     let with_most: Vec<&str> = names.into_iter().filter(|name| has_most(name)).collect();
     let common = rows.iter().filter(|row| with_most.iter().all(|name| row.contains_key(*name)));
-    geometric_mean(&common.map(|row| row[name]).collect::<Vec<_>>())
+    let of_row = |row: &HashMap<String, f64>| -> Option<f64> {
+        let all: Vec<f64> = with_most.iter().map(|name| row[*name]).collect();
+        Some(row[name] / geometric_mean(&all)?)
+    };
+    geometric_mean(&common.filter_map(of_row).collect::<Vec<_>>())
 }
 
 /// Rows with hakmem's duels, its worst defeat first.
@@ -197,17 +204,32 @@ mod tests {
         text.iter().map(|row| row.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()).collect()
     }
 
+    fn near(value: Option<f64>, expected: f64) -> bool {
+        (value.unwrap() - expected).abs() < 1e-12
+    }
+
     #[test]
     fn means_are_over_the_same_rows_for_all() {
-        let mut all: Vec<&[(&str, f64)]> = vec![&[("a", 1.0), ("b", 2.0)]; 9];
+        let mut all: Vec<&[(&str, f64)]> = vec![&[("a", 1.0), ("b", 4.0)]; 9];
         all.push(&[("a", 8.0)]);
         // The row that b lacks counts for neither of them.
-        assert_eq!(mean_of("a", &rows(&all)), Some(1.0));
-        assert!((mean_of("b", &rows(&all)).unwrap() - 2.0).abs() < 1e-12);
-        // Lacking two of ten, b has no mean, and a has all its rows.
+        assert!(near(mean_of("a", &rows(&all)), 0.5));
+        assert!(near(mean_of("b", &rows(&all)), 2.0));
+        // Lacking two of ten, b has no mean, and a is alone.
         all[0] = &[("a", 8.0)];
         assert_eq!(mean_of("b", &rows(&all)), None);
-        assert!((mean_of("a", &rows(&all)).unwrap() - 64f64.powf(0.1)).abs() < 1e-12);
+        assert!(near(mean_of("a", &rows(&all)), 1.0));
         assert_eq!(rows_of("b", &rows(&all)), 8);
+    }
+
+    #[test]
+    fn means_are_relative_to_the_average_allocator() {
+        let all = rows(&[&[("a", 1.0), ("b", 2.0), ("c", 4.0)], &[("a", 1.0), ("b", 16.0), ("c", 4.0)]]);
+        let means = ["a", "b", "c"].map(|name| mean_of(name, &all).unwrap());
+        assert!(near(Some(means.iter().product()), 1.0));
+        assert!(near(Some(means[1] / means[0]), 32f64.sqrt()));
+        // The scale of a row does not matter.
+        let scaled = rows(&[&[("a", 1.0), ("b", 2.0), ("c", 4.0)], &[("a", 9.0), ("b", 144.0), ("c", 36.0)]]);
+        assert!(near(mean_of("b", &scaled), means[1]));
     }
 }

@@ -26,7 +26,7 @@ use crate::warm;
 
 /// `--quick` promises ten minutes; the rest is for reading and writing.
 const QUICK_BUDGET: Duration = Duration::from_secs(585);
-const QUICK_ROUNDS: (u32, u32) = (3, 7);
+const QUICK_ROUNDS: (u32, u32) = (4, 12);
 const FULL_ROUNDS: u32 = 5;
 
 /// Files are written at least this far apart, but after each round in any case.
@@ -48,6 +48,8 @@ struct Benchmark {
     progress: Progress,
     results: Results,
     preparation_failed: bool,
+    /// How long each row took in its latest round, under all allocators.
+    row_times: Vec<Duration>,
     json: PathBuf,
     csv: PathBuf,
     last_save: Instant,
@@ -89,6 +91,7 @@ pub fn run(arguments: Bench) -> Result<u8> {
     let steps = rows.len() as u64 * allocators.len() as u64 * u64::from(plan.least);
     let mut benchmark = Benchmark {
         places: Placeholders::new(&file, &build),
+        row_times: vec![Duration::ZERO; rows.len()],
         rows,
         allocators,
         helpers: Helpers::unpack()?,
@@ -187,31 +190,47 @@ impl Benchmark {
         }
         let start = Instant::now();
         for round in 1..=plan.most {
-            let round_start = Instant::now();
             if self.round(round)? {
                 return Ok(true);
             }
             self.results.rounds = round;
             self.save()?;
-            let next_end = start.elapsed() + round_start.elapsed();
-            match plan.budget {
-                Some(budget) if round >= plan.least && next_end > budget => break,
-                // The first round takes longest; it proves, and fills the system's caches.
-                Some(budget) if round == 1 => self.announce(plan, budget, round_start.elapsed()),
-                _ => {}
+            if let Some(budget) = plan.budget {
+                if round >= plan.least && start.elapsed() + self.time_of_round(round + 1) > budget {
+                    break;
+                }
+                self.announce(plan, budget, round, start.elapsed());
             }
         }
         Ok(false)
     }
 
-    fn announce(&self, plan: &Plan, budget: Duration, round: Duration) {
-        let fitting = (budget.as_secs_f64() / round.as_secs_f64().max(0.001)) as u32;
-        let rounds = fitting.clamp(plan.least, plan.most);
-        let minutes = f64::from(rounds) * round.as_secs_f64() / 60.0;
-        self.progress
-            .say(&format!("a round takes {:.0} s: about {rounds} rounds, {minutes:.1} minutes", round.as_secs_f64()));
+    /// From what its rows took the last time.
+    fn time_of_round(&self, round: u32) -> Duration {
+        let rows = (0..self.rows.len()).filter(|index| self.runs_in(round, *index));
+        rows.map(|index| self.row_times[index]).sum()
+    }
+
+    /// How many rounds there will be, and when they end; the first takes longest, since it proves.
+    fn announce(&self, plan: &Plan, budget: Duration, done: u32, elapsed: Duration) {
+        let mut rounds = done;
+        let mut end = elapsed;
+        while rounds < plan.most {
+            let next = self.time_of_round(rounds + 1);
+            if rounds >= plan.least && end + next > budget {
+                break;
+            }
+            rounds += 1;
+            end += next;
+        }
+        let minutes = end.as_secs_f64() / 60.0;
+        self.progress.say(&format!("  about {rounds} rounds in all, {minutes:.1} minutes"));
         let runs = self.rows.len() as u64 * self.allocators.len() as u64;
         self.progress.set_steps(runs * u64::from(rounds));
+    }
+
+    fn runs_in(&self, round: u32, index: usize) -> bool {
+        self.results.rows[index].not_run.is_none() && self.rows[index].max_rounds.is_none_or(|most| round <= most)
     }
 
     /// What a row needs before it can run at all.
@@ -264,9 +283,7 @@ impl Benchmark {
     fn round(&mut self, round: u32) -> Result<bool> {
         self.progress.part(&format!("round {round}"));
         for index in 0..self.rows.len() {
-            if self.results.rows[index].not_run.is_some()
-                || self.rows[index].max_rounds.is_some_and(|most| round > most)
-            {
+            if !self.runs_in(round, index) {
                 self.progress.done(self.allocators.len() as u64);
                 continue;
             }
@@ -274,12 +291,14 @@ impl Benchmark {
                 let row = &self.rows[index];
                 self.progress.part(&format!("  {}/{} {}", index + 1, self.rows.len(), row.name));
             }
+            let row_start = Instant::now();
             for offset in 0..self.allocators.len() {
                 let which = (round as usize + index + offset) % self.allocators.len();
                 if interrupt::requested() || self.one(round, index, which) {
                     return Ok(true);
                 }
             }
+            self.row_times[index] = row_start.elapsed();
             if self.last_save.elapsed() > SAVE_INTERVAL {
                 self.save()?;
             }

@@ -234,15 +234,15 @@ fn benchmark(results: &Results, colours: &Colours) -> Result<Markup> {
     Ok(html! {
         @if let Some(mean) = hakmem {
             div.cards {
-                div.card { b { (format::mean(mean.time)) } "relative time of hakmem, 1 is the best in every row" }
+                div.card { b { (format::mean(mean.time)) } "relative time of hakmem, 1 is the average allocator" }
                 div.card { b { (format::mean(mean.memory)) } "relative memory of hakmem" }
                 div.card { b { (results.rows.iter().filter(|row| row.not_run.is_none()).count()) } "of " (results.rows.len()) " rows ran" }
                 div.card { b { (results.failures().len()) } "failures" }
             }
         }
         div.charts {
-            (figure("Time over all rows", "geometric mean relative to the best, less is better", false, &time))
-            (figure("Memory over all rows", "geometric mean relative to the best, less is better", false, &memory))
+            (figure("Time over all rows", "geometric mean, 1 is the average allocator; less is better", false, &time))
+            (figure("Memory over all rows", "geometric mean, 1 is the average allocator; less is better", false, &memory))
             (figure("Time against memory", "lower left is better; the axes do not start at zero", true, &scatter))
             (figure("hakmem and the best peer: time", "worst first; grey is noise", true, &time_leads))
             (figure("hakmem and the best peer: memory", "worst first; grey is noise", true, &memory_leads))

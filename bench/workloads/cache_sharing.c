@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
   bench_start(argc, argv, "cache_sharing", 0.4, options);
   if (mode == SCRATCH)
     for (uint64_t i = 0; i < threads; i++) handed[i] = bench_alloc(bytes, false);
-  bench_plan_t plan = {setup, work, NULL};
+  bench_plan_t plan = {.setup = setup, .work = work};
   bench_outcome_t outcome = bench_run(&plan, (unsigned)threads);
   bench_put_number("ops", 2 * outcome.ops);
   bench_put_real("seconds", outcome.seconds);

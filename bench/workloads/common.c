@@ -289,7 +289,7 @@ static void *seat_main(void *argument) {
 
   if (plan->setup) plan->setup(worker);
   worker->ops_limit = bench_warmup_ops();
-  worker->deadline = bench_now() + bench_warmup_seconds();
+  worker->deadline = bench_now() + fmax(bench_warmup_seconds(), plan->warmup_seconds_min);
   plan->work(worker);
 
   pthread_barrier_wait(&seat->run->line_up);

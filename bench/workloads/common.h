@@ -196,6 +196,10 @@ typedef struct bench_plan {
   void (*setup)(bench_worker_t *); /* may be NULL */
   uint64_t (*work)(bench_worker_t *);
   void (*teardown)(bench_worker_t *); /* may be NULL */
+  /* The least length of the warm-up, unless --ops gives one. For large blocks: a
+   * tenth of the timed section may end before the allocator has touched the
+   * memory that it goes on with. */
+  double warmup_seconds_min;
 } bench_plan_t;
 
 typedef struct bench_outcome {

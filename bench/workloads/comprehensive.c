@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
   bench_start(argc, argv, "comprehensive", 0.7, options);
   bench_args.seconds /= ORDERS * SIZES;
   if (bench_args.ops) bench_args.ops = bench_args.ops / (ORDERS * SIZES) + 1;
-  bench_plan_t plan = {setup, work, teardown};
+  bench_plan_t plan = {.setup = setup, .work = work, .teardown = teardown};
   bench_outcome_t total = {0, 0};
   double logarithms = 0;
   for (unsigned i = 0; i < SIZES; i++)

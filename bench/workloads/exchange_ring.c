@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
   bench_start(argc, argv, "exchange_ring", 0.5, options);
   if (min_bytes > max_bytes) bench_usage("--min is above --max");
   ring = bench_pages(slots * sizeof *ring);
-  bench_plan_t plan = {setup, work, NULL};
+  bench_plan_t plan = {.setup = setup, .work = work};
   bench_outcome_t outcome = bench_run(&plan, (unsigned)threads);
   for (uint64_t i = 0; i < slots; i++)
     if (ring[i]) bench_free(ring[i], bench_args.verify);

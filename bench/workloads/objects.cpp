@@ -161,7 +161,10 @@ void teardown(bench_worker_t *worker) { delete static_cast<window *>(worker->sta
 
 int main(int argc, char **argv) {
   bench_start(argc, argv, "objects", 0.4, options);
-  bench_plan_t plan = {setup, work, teardown};
+  bench_plan_t plan = {};
+  plan.setup = setup;
+  plan.work = work;
+  plan.teardown = teardown;
   bench_put_outcome(bench_run(&plan, static_cast<unsigned>(threads)));
   bench_finish("ops_per_s");
 }

@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
   if (!min_bytes) min_bytes = family == LARGE ? 64 * BENCH_KIB : 8 * BENCH_KIB;
   if (!max_bytes) max_bytes = family == LARGE ? 2 * BENCH_MIB : 32 * BENCH_KIB;
   if (min_bytes > max_bytes) bench_usage("--min is above --max");
-  bench_plan_t plan = {setup, work, NULL};
+  bench_plan_t plan = {.setup = setup, .work = work};
   bench_put_outcome(bench_run(&plan, (unsigned)threads));
   bench_finish("ops_per_s");
 }

@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
   while (backlog & (backlog - 1)) backlog &= backlog - 1; /* the highest bit is left */
   rings = bench_pages(pairs * sizeof *rings);
   for (uint64_t i = 0; i < pairs; i++) rings[i].entries = bench_pages(backlog * sizeof(void *));
-  bench_plan_t plan = {NULL, work, NULL};
+  bench_plan_t plan = {.work = work};
   bench_put_outcome(bench_run(&plan, 2 * (unsigned)pairs));
   bench_finish("ops_per_s");
 }

@@ -48,7 +48,7 @@ static void teardown(bench_worker_t *worker) {
 int main(int argc, char **argv) {
   bench_start(argc, argv, "random_mixed", 0.5, options);
   if (min_bytes > max_bytes) bench_usage("--min is above --max");
-  bench_plan_t plan = {setup, work, teardown};
+  bench_plan_t plan = {.setup = setup, .work = work, .teardown = teardown};
   bench_put_outcome(bench_run(&plan, (unsigned)threads));
   bench_finish("ops_per_s");
 }

@@ -95,7 +95,7 @@ static uint64_t work(bench_worker_t *worker) {
 int main(int argc, char **argv) {
   bench_start(argc, argv, "realloc_growth", 0.4, options);
   if (!max_bytes) max_bytes = mode == VECTOR ? BENCH_MIB : mode == STRING ? 64 * BENCH_KIB : BENCH_GIB;
-  bench_plan_t plan = {NULL, work, NULL};
+  bench_plan_t plan = {.work = work};
   bench_put_outcome(bench_run(&plan, (unsigned)threads));
   bench_finish("ops_per_s");
 }

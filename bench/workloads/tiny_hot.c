@@ -61,7 +61,7 @@ static uint64_t work(bench_worker_t *worker) {
 
 int main(int argc, char **argv) {
   bench_start(argc, argv, "tiny_hot", 0.3, options);
-  bench_plan_t plan = {setup, work, NULL};
+  bench_plan_t plan = {.setup = setup, .work = work};
   bench_put_outcome(bench_run(&plan, (unsigned)threads));
   bench_finish("ops_per_s");
 }

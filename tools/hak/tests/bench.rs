@@ -95,6 +95,18 @@ fn every_sample_is_kept_and_summed_up() {
 }
 
 #[test]
+fn the_first_run_of_a_row_in_a_round_does_not_count() {
+    let row = "[[row]]\nname='logged'\nfamily='test'\nkind='driver'\ncommand=['sh','-c','echo \"${HAK_BENCH_PRELOAD:-libc.so.6}\" >> {suite}/runs; echo s=2 metric=s malloc_from=${HAK_BENCH_PRELOAD:-libc.so.6}']\n";
+    let directory = tempfile::tempdir().unwrap();
+    let suite = Suite::new(&row.replace("{suite}", directory.path().to_str().unwrap()));
+    hak().args(suite.arguments()).args(["--rounds", "2"]).assert().success();
+    assert_eq!(samples(column(&json(&suite.results()), "glibc")), 2);
+    let runs = fs::read_to_string(directory.path().join("runs")).unwrap();
+    let runs: Vec<bool> = runs.lines().map(|line| line.contains("libhakmem.so")).collect();
+    assert_eq!(runs, [true, true, false, false, false, true], "each round starts with another allocator, twice");
+}
+
+#[test]
 fn what_fails_is_named_and_the_rest_is_measured() {
     let rows = row("good", "command=['work']")
         + &row("failing", "command=['work','fail']")

@@ -292,11 +292,19 @@ impl Benchmark {
                 self.progress.part(&format!("  {}/{} {}", index + 1, self.rows.len(), row.name));
             }
             let row_start = Instant::now();
-            for offset in 0..self.allocators.len() {
-                let which = (round as usize + index + offset) % self.allocators.len();
-                if interrupt::requested() || self.one(round, index, which) {
+            let count = self.allocators.len();
+            let order: Vec<usize> = (0..count).map(|offset| (round as usize + index + offset) % count).collect();
+            // The first run after another row's meets files, caches and memory that are colder than
+            // for those after it: it does not count.
+            let _ = self.one(round, index, order[0]);
+            for which in order {
+                if let Some(sample) = self.one(round, index, which) {
+                    self.results.rows[index].columns[which].samples.push(sample);
+                }
+                if interrupt::requested() {
                     return Ok(true);
                 }
+                self.progress.done(1);
             }
             self.row_times[index] = row_start.elapsed();
             if self.last_save.elapsed() > SAVE_INTERVAL {
@@ -306,26 +314,20 @@ impl Benchmark {
         Ok(false)
     }
 
-    /// One row under one allocator. Whether it was interrupted.
-    fn one(&mut self, round: u32, index: usize, which: usize) -> bool {
-        if self.results.rows[index].columns[which].failure.is_some() {
-            self.progress.done(1);
-            return false;
+    /// One row under one allocator; no sample if it fails, has failed before, or is interrupted.
+    fn one(&mut self, round: u32, index: usize, which: usize) -> Option<Sample> {
+        if self.results.rows[index].columns[which].failure.is_some() || interrupt::requested() {
+            return None;
         }
         let name = self.allocators[which].name.clone();
         self.progress.step(&format!("{}: {name}, round {round}", self.rows[index].name));
-        let outcome = self.proven_sample(round, index, which);
-        self.progress.done(1);
-        match outcome {
-            Ok(sample) => {
-                self.results.rows[index].columns[which].samples.push(sample);
-                false
-            }
-            Err(Stop::Interrupted) => true,
+        match self.proven_sample(round, index, which) {
+            Ok(sample) => Some(sample),
+            Err(Stop::Interrupted) => None,
             Err(Stop::Failed(reason)) => {
                 self.progress.say(&format!("{}, {name} FAILED in round {round}: {reason}", self.rows[index].name));
                 self.results.rows[index].columns[which].failure = Some(format!("round {round}: {reason}"));
-                false
+                None
             }
         }
     }

@@ -17,17 +17,25 @@ static const bench_option_t options[] = {
     {0},
 };
 
-static void setup(bench_worker_t *worker) { worker->state = bench_pages(slots * sizeof(void *)); }
+static void *new_block(bench_worker_t *worker) {
+  size_t bytes = bench_between(&worker->rng, min_bytes, max_bytes);
+  void *block = bench_alloc(bytes, bench_args.verify);
+  if (!bench_args.verify) bench_touch_pages(block, bytes);
+  return block;
+}
+
+static void setup(bench_worker_t *worker) {
+  void **table = worker->state = bench_pages(slots * sizeof(void *));
+  for (uint64_t i = 0; i < slots; i++) table[i] = new_block(worker);
+}
 
 static uint64_t work(bench_worker_t *worker) {
   void **table = worker->state;
   uint64_t ops = 0;
   do {
     void **slot = &table[bench_below(&worker->rng, slots)];
-    if (*slot) bench_free(*slot, bench_args.verify);
-    size_t bytes = bench_between(&worker->rng, min_bytes, max_bytes);
-    *slot = bench_alloc(bytes, bench_args.verify);
-    if (!bench_args.verify) bench_touch_pages(*slot, bytes);
+    bench_free(*slot, bench_args.verify);
+    *slot = new_block(worker);
     ops += 2;
   } while (bench_more(worker, ops));
   return ops;
@@ -35,14 +43,13 @@ static uint64_t work(bench_worker_t *worker) {
 
 static void teardown(bench_worker_t *worker) {
   void **table = worker->state;
-  for (uint64_t i = 0; i < slots; i++)
-    if (table[i]) bench_free(table[i], bench_args.verify);
+  for (uint64_t i = 0; i < slots; i++) bench_free(table[i], bench_args.verify);
 }
 
 int main(int argc, char **argv) {
   bench_start(argc, argv, "big_churn", 0.8, options);
   if (min_bytes > max_bytes) bench_usage("--min is above --max");
-  bench_plan_t plan = {.setup = setup, .work = work, .teardown = teardown, .warmup_seconds_min = 0.3};
+  bench_plan_t plan = {.setup = setup, .work = work, .teardown = teardown};
   bench_put_outcome(bench_run(&plan, (unsigned)threads));
   bench_finish("ops_per_s");
 }

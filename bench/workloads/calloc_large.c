@@ -74,7 +74,7 @@ static void teardown(bench_worker_t *worker) {
 int main(int argc, char **argv) {
   bench_start(argc, argv, "calloc_large", 0.4, options);
   if (min_bytes > max_bytes) bench_usage("--min is above --max");
-  bench_plan_t plan = {.setup = setup, .work = work, .teardown = teardown, .warmup_seconds_min = 0.3};
+  bench_plan_t plan = {.setup = setup, .work = work, .teardown = teardown, .warmup_seconds_min = 0.15};
   bench_put_outcome(bench_run(&plan, (unsigned)threads));
   bench_finish("ops_per_s");
 }

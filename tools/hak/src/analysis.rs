@@ -36,7 +36,7 @@ impl Measure {
 
 /// How allocators' values are put into one number, for the reports.
 pub const DEFINITIONS: &str = "\
-A row's value is the geometric mean of its rounds. Row by row, relative time is how many times worse an \
+A row's value is the geometric mean of the better half of its rounds. Row by row, relative time is how many times worse an \
 allocator's value is than the best allocator's, so 1.00 is the best. Over all rows, it is the geometric \
 mean of the values relative to each row's mean over the allocators: 1.00 is the average of them, and an \
 allocator with 0.50 takes half as long as one with 1.00. Relative memory likewise. Only rows in which \
@@ -64,7 +64,7 @@ pub fn standings(row: &Row, measure: Measure) -> Vec<Standing> {
         .filter(|column| column.counts())
         .filter_map(|column| {
             let samples = measure.samples(column);
-            let value = geometric_mean(&samples)?;
+            let value = geometric_mean(&better_half(&samples, more_is_better))?;
             (value > 0.0).then(|| Standing {
                 allocator: column.allocator.clone(),
                 value,
@@ -83,6 +83,15 @@ pub fn standings(row: &Row, measure: Measure) -> Vec<Standing> {
         }
     }
     standings
+}
+
+/// Other work on the machine makes a round slower, never faster: the worse rounds say more about it
+/// than about the allocator.
+fn better_half(samples: &[f64], more_is_better: bool) -> Vec<f64> {
+    let mut best_first = samples.to_vec();
+    best_first.sort_by(|a, b| if more_is_better { b.total_cmp(a) } else { a.total_cmp(b) });
+    best_first.truncate(samples.len().div_ceil(2));
+    best_first
 }
 
 /// hakmem beside the best of all others in one row.
@@ -206,6 +215,14 @@ mod tests {
 
     fn near(value: Option<f64>, expected: f64) -> bool {
         (value.unwrap() - expected).abs() < 1e-12
+    }
+
+    #[test]
+    fn the_better_half_is_rounded_up() {
+        assert_eq!(better_half(&[5.0, 1.0, 3.0], false), [1.0, 3.0]);
+        assert_eq!(better_half(&[5.0, 1.0, 3.0, 4.0], true), [5.0, 4.0]);
+        assert_eq!(better_half(&[2.0], true), [2.0]);
+        assert!(better_half(&[], true).is_empty());
     }
 
     #[test]

@@ -111,10 +111,24 @@ static bool borrows(magazine_t *m, unsigned size_class) {
   return true;
 }
 
+/* A large block that is a little too large costs nothing but addresses; a fresh one
+ * costs the arena's gate, and faults where it was not used lately. */
+static void *pop_stand_in(heap_t *heap, unsigned size_class) {
+  for (unsigned c = size_class + 1; c <= size_class_stand_in(size_class); c++) {
+    void *block = magazine_pop(heap, c);
+    if (block != NULL) {
+      heap->magazines[c].used = true;
+      return block;
+    }
+  }
+  return NULL;
+}
+
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   if (borrows(&heap->magazines[size_class], size_class)) size_class = size_class_coarse(size_class);
   /* A heap that has just been attached may have some already. */
   void *block = magazine_pop(heap, size_class);
+  if (block == NULL) block = pop_stand_in(heap, size_class);
   if (is_zero != NULL) *is_zero = false;
   if (block != NULL) return block;
   magazine_t *m = &heap->magazines[size_class];

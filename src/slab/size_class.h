@@ -17,7 +17,7 @@
 
 HAK_C_BEGIN
 
-enum { SIZE_CLASS_COUNT = 144, TINY_CLASS_COUNT = 65, MID_CLASS_END = 113, LARGE_CLASS_STEPPED = 128 };
+enum { SIZE_CLASS_COUNT = 144, TINY_CLASS_COUNT = 65, MID_CLASS_END = 113, LARGE_CLASS_HALF_MIB = 119, LARGE_CLASS_STEPPED = 128 };
 #define TINY_MAX_BYTES HAK_KIB(1)
 #define MID_MAX_BYTES HAK_KIB(64)
 #define LARGE_MAX_BYTES HAK_MIB(4)
@@ -56,6 +56,14 @@ HAK_INLINE unsigned size_class_coarse(unsigned size_class) {
   if (size_class <= 4 || size_class >= TINY_CLASS_COUNT) return size_class;
   unsigned step = 1u << (log2_floor(size_class - 1) - 1);
   return (size_class + step - 1) & ~(step - 1);
+}
+
+/* The largest class whose blocks may serve a large class's requests, see
+ * front/magazine.c: at most a quarter larger, or one unit. Others serve themselves. */
+HAK_INLINE unsigned size_class_stand_in(unsigned size_class) {
+  if (!size_class_is_single(size_class)) return size_class;
+  unsigned last = size_class + (size_class < LARGE_CLASS_HALF_MIB ? 1 : 2);
+  return last < SIZE_CLASS_COUNT ? last : SIZE_CLASS_COUNT - 1;
 }
 
 /* The number of the block that holds a byte `offset` into a slab: exact for all

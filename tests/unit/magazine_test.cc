@@ -64,6 +64,49 @@ TEST(Magazine, StartsSmall) {
   }
 }
 
+/* A large block at hand stands in for one that is a little smaller, and a sized free
+ * of it is no mistake; for a much smaller one it does not. */
+TEST(Magazine, ALargeBlockStandsInForASmallerOne) {
+  hak_thread_flush();
+  void *large = hak_malloc(640 << 10);
+  hak_free(large);
+  void *other = hak_malloc(300 << 10);
+  EXPECT_NE(other, large);
+  void *standing_in = hak_malloc(576 << 10);
+  EXPECT_EQ(standing_in, large);
+  EXPECT_EQ(hak_usable_size(standing_in), size_t{640 << 10});
+  hak_free_sized(standing_in, 576 << 10);
+  standing_in = hak_aligned_alloc(4096, 512 << 10);
+  EXPECT_EQ(standing_in, large);
+  hak_free_aligned_sized(standing_in, 4096, 512 << 10);
+  auto *cleared = static_cast<char *>(hak_malloc(640 << 10));
+  ASSERT_EQ(cleared, large);
+  std::memset(cleared, 1, 640 << 10);
+  hak_free(cleared);
+  cleared = static_cast<char *>(hak_calloc(1, 576 << 10));
+  ASSERT_EQ(cleared, large);
+  EXPECT_TRUE(std::all_of(cleared, cleared + (576 << 10), [](char byte) { return byte == 0; }));
+  hak_free(cleared);
+  hak_free(other);
+  hak_thread_flush();
+  hak__check_all();
+}
+
+/* Batches of random large sizes live from the blocks that are at hand. */
+TEST(Magazine, BatchesOfLargeBlocksNeedFewRefills) {
+  heap_t *heap = own_heap();
+  hak_test::Random random(3);
+  std::vector<void *> blocks(8);
+  uint64_t before = 0;
+  for (int i = 0; i < 1000; i++) {
+    if (i == 100) before = transfers(heap);
+    for (void *&block : blocks) block = hak_malloc((64 << 10) + random.below(1984 << 10));
+    for (void *block : blocks) hak_free(block);
+  }
+  EXPECT_LT(transfers(heap) - before, 400u) << "of 7200 blocks";
+  hak_thread_flush();
+}
+
 TEST(Magazine, NeverHandsABlockOutTwice) {
   hak_test::Random random(17);
   std::set<void *> out;

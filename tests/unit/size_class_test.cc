@@ -83,6 +83,20 @@ TEST(SizeClass, CoarseClassesHoldMoreAndAreAlignedAsWell) {
   EXPECT_EQ(std::distance(coarse.begin(), coarse.lower_bound(TINY_CLASS_COUNT)), 12) << "two steps a doubling";
 }
 
+TEST(SizeClass, StandInsAreLargeAndALittleLarger) {
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    const unsigned last = size_class_stand_in(c);
+    ASSERT_LT(last, unsigned{SIZE_CLASS_COUNT});
+    if (!size_class_is_single(c) || c == SIZE_CLASS_COUNT - 1) {
+      EXPECT_EQ(last, c);
+      continue;
+    }
+    EXPECT_GT(last, c);
+    const size_t bytes = size_classes[c].block_bytes, held = size_classes[last].block_bytes;
+    EXPECT_LE(held, bytes + max_size(bytes / 4, UNIT_BYTES)) << "class " << c;
+  }
+}
+
 /* A block's number is found from its address, and from no other address. */
 TEST(SizeClass, OnlyStartsOfBlocksAreBlocks) {
   ASSERT_TRUE(arena_ready());

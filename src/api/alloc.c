@@ -20,8 +20,7 @@ HAK_INLINE bool is_class(uint32_t word) { return word_owner(word) != 0 && word_k
 
 /* Whether a block of class `served` may be what a request of class `wanted` got. */
 HAK_INLINE bool class_may_serve(unsigned wanted, unsigned served) {
-  return wanted == served || size_class_coarse(wanted) == served ||
-         (wanted < served && served <= size_class_stand_in(wanted));
+  return (wanted <= served && served <= size_class_stand_in(wanted)) || size_class_coarse(wanted) == served;
 }
 
 /* Bytes of the block that an address lies in, whose word is no class's. */

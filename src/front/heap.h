@@ -83,8 +83,8 @@ HAK_INLINE bool magazine_push(heap_t *heap, size_t size_class, void *block) {
 heap_t *heap_enter(void);
 void heap_leave(heap_t *heap);
 
-/* A block of the class when its magazine is empty, the magazine refilled. NULL
- * and errno = ENOMEM when there is no memory. `is_zero` as in slab_refill. */
+/* A block when the class's magazine is empty, see magazine_refill. NULL and errno
+ * = ENOMEM when there is no memory. `is_zero` as in slab_refill. */
 void *heap_refill(unsigned size_class, bool *is_zero);
 
 /* Frees a block that the fast path did not take: the magazine is full, or the

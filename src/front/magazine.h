@@ -18,7 +18,8 @@
 
 HAK_C_BEGIN
 
-/* A block, after refilling the empty magazine; NULL when there is no memory. */
+/* A block where the magazine is empty: of a class that may serve instead, or of
+ * the magazine, refilled; NULL when there is no memory. */
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
 /* Frees a block whose magazine is full. */
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block);

@@ -36,12 +36,12 @@ impl Measure {
 
 /// How allocators' values are put into one number, for the reports.
 pub const DEFINITIONS: &str = "\
-A row's value is the geometric mean of the better half of its rounds. Row by row, relative time is how many times worse an \
-allocator's value is than the best allocator's, so 1.00 is the best. Over all rows, it is the geometric \
-mean of the values relative to each row's mean over the allocators: 1.00 is the average of them, and an \
-allocator with 0.50 takes half as long as one with 1.00. Relative memory likewise. Only rows in which \
-every allocator has a value count here; one that lacks more than a tenth of the rows has no mean and takes \
-none of its rows from the others.";
+A row's value is the geometric mean of the better half of its rounds. Row by row, relative time is how many \
+times worse an allocator's value is than the best allocator's, so 1.00 is the best. Over all rows, it is the \
+geometric mean of the values relative to each row's mean over the allocators: 1.00 is the average of them, and \
+an allocator with 0.50 takes half as long as one with 1.00. Relative memory likewise. Only rows in which every \
+allocator has a value count here; one that lacks more than a tenth of the rows has no mean and takes none of its \
+rows from the others.";
 
 /// One allocator in one row.
 #[derive(Debug, Clone)]

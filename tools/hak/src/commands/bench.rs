@@ -196,10 +196,11 @@ impl Benchmark {
             self.results.rounds = round;
             self.save()?;
             if let Some(budget) = plan.budget {
-                if round >= plan.least && start.elapsed() + self.time_of_round(round + 1) > budget {
+                let (rounds, end) = self.foresee(plan, budget, round, start.elapsed());
+                if rounds == round {
                     break;
                 }
-                self.announce(plan, budget, round, start.elapsed());
+                self.announce(rounds, end);
             }
         }
         Ok(false)
@@ -212,7 +213,7 @@ impl Benchmark {
     }
 
     /// How many rounds there will be, and when they end; the first takes longest, since it proves.
-    fn announce(&self, plan: &Plan, budget: Duration, done: u32, elapsed: Duration) {
+    fn foresee(&self, plan: &Plan, budget: Duration, done: u32, elapsed: Duration) -> (u32, Duration) {
         let mut rounds = done;
         let mut end = elapsed;
         while rounds < plan.most {
@@ -223,6 +224,10 @@ impl Benchmark {
             rounds += 1;
             end += next;
         }
+        (rounds, end)
+    }
+
+    fn announce(&self, rounds: u32, end: Duration) {
         let minutes = end.as_secs_f64() / 60.0;
         self.progress.say(&format!("  about {rounds} rounds in all, {minutes:.1} minutes"));
         let runs = self.rows.len() as u64 * self.allocators.len() as u64;
@@ -293,11 +298,11 @@ impl Benchmark {
             }
             let row_start = Instant::now();
             let count = self.allocators.len();
-            let order: Vec<usize> = (0..count).map(|offset| (round as usize + index + offset) % count).collect();
+            let first = (round as usize + index) % count;
             // The first run after another row's meets files, caches and memory that are colder than
             // for those after it: it does not count.
-            let _ = self.one(round, index, order[0]);
-            for which in order {
+            let _ = self.one(round, index, first);
+            for which in (first..count).chain(0..first) {
                 if let Some(sample) = self.one(round, index, which) {
                     self.results.rows[index].columns[which].samples.push(sample);
                 }

@@ -5,10 +5,16 @@
  * replacements the lane's thread starts a successor, hands it the table and
  * ends: the successor frees what its predecessors allocated.
  *
+ * The first threads wait for each other, so that every section begins in the same
+ * state. Without that, some lanes started successors while others were not yet
+ * there, by chance few or many: where an allocator takes a spin lock in the start
+ * of a thread, one run was 30 times slower than the next.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "common.h"
 
+#include <math.h>
 #include <pthread.h>
 
 static uint64_t lanes = 2, slots = 1000, min_bytes = 16, max_bytes = 512, rounds = 20000;
@@ -25,12 +31,13 @@ static const bench_option_t options[] = {
 typedef struct lane {
   bench_rng_t rng;
   void **table;
-  double deadline;
+  double seconds, start, end, deadline;
   uint64_t ops, ops_limit, generations;
   uintptr_t predecessor; /* 0 for the first thread of a section */
   pthread_mutex_t lock;
   pthread_cond_t ended;
   bool finished;
+  pthread_barrier_t *line_up; /* the first threads start together; NULL for their successors */
   uintptr_t last; /* the thread that finished the section */
 } lane_t;
 
@@ -43,9 +50,18 @@ BENCH_INLINE void replace(lane_t *lane, bool verify) {
   lane->ops += 2 * rounds;
 }
 
+static void start_together(lane_t *lane) {
+  pthread_barrier_wait(lane->line_up);
+  lane->start = bench_now();
+  lane->deadline = lane->start + lane->seconds;
+}
+
 static void *lane_thread(void *argument) {
   lane_t *lane = argument;
-  if (lane->predecessor) bench_thread_join(lane->predecessor);
+  if (lane->predecessor)
+    bench_thread_join(lane->predecessor);
+  else
+    start_together(lane);
   if (bench_args.verify)
     replace(lane, true);
   else
@@ -58,6 +74,7 @@ static void *lane_thread(void *argument) {
     lane->predecessor = self;
     bench_thread_start(lane_thread, lane); /* from here on the lane is the successor's */
   } else {
+    lane->end = bench_now();
     pthread_mutex_lock(&lane->lock);
     lane->last = self;
     lane->finished = true;
@@ -69,23 +86,29 @@ static void *lane_thread(void *argument) {
 
 static bench_outcome_t section(lane_t *all, double seconds, uint64_t ops) {
   bench_outcome_t outcome = {0, 0};
-  double start = bench_now();
+  pthread_barrier_t line_up;
+  pthread_barrier_init(&line_up, NULL, (unsigned)lanes);
   for (uint64_t i = 0; i < lanes; i++) {
     lane_t *lane = &all[i];
+    lane->line_up = &line_up;
+    lane->seconds = seconds;
     lane->ops = lane->generations = lane->predecessor = 0;
     lane->ops_limit = ops;
-    lane->deadline = start + seconds;
     lane->finished = false;
     bench_thread_start(lane_thread, lane);
   }
+  double start = INFINITY, end = 0;
   for (uint64_t i = 0; i < lanes; i++) {
     pthread_mutex_lock(&all[i].lock);
     while (!all[i].finished) pthread_cond_wait(&all[i].ended, &all[i].lock);
     pthread_mutex_unlock(&all[i].lock);
     bench_thread_join(all[i].last);
     outcome.ops += all[i].ops;
+    start = fmin(start, all[i].start);
+    end = fmax(end, all[i].end);
   }
-  outcome.seconds = bench_now() - start;
+  outcome.seconds = end - start;
+  pthread_barrier_destroy(&line_up);
   return outcome;
 }
 

@@ -362,7 +362,10 @@ static void give(unit_t first, size_t units, bool dirty) {
     superslab_t *s = superslab(c.number);
     HAK_ASSERT((s->used & c.mask) == c.mask);
     s->used &= ~c.mask;
-    if (!dirty) continue;
+    if (!dirty) {
+      s->huge_page = false; /* it was a property of the mapping that was renewed */
+      continue;
+    }
     if (s->dirty != 0) dirty_unlink(c.number);
     s->dirty |= c.mask;
     s->dirtied_ms = now_ms;

@@ -3,6 +3,7 @@
 
 #include "../os/os.h"
 #include "arena.h"
+#include "huge_pages.h"
 
 #include <string.h>
 
@@ -51,15 +52,21 @@ void *huge_alloc(size_t bytes, size_t alignment, bool zeroed) {
   size_t units = units_for(bytes);
   unit_t first = take(units, alignment, &is_zero);
   if (first == 0) return NULL;
+  huge_pages_use(first, units);
   if (zeroed && !is_zero) arena_clear_stale(first, units);
   return map_address(first);
 }
 
+/* Of two threads that free the same block, one gets the word. */
+static bool claim(unit_t first) {
+  uint32_t expected = word_make(0, KIND_HUGE);
+  return atomic32_cas_acq_rel(map_word(first), &expected, 0);
+}
+
 bool huge_free(void *address) {
   unit_t first = (unit_t)map_unit_of(address);
-  /* Of two threads that free the same block, one gets the word. */
-  uint32_t expected = word_make(0, KIND_HUGE);
-  if (!atomic32_cas_acq_rel(map_word(first), &expected, 0)) return false;
+  if (!claim(first)) return false;
+  huge_pages_learn(first, record(first)->run_units);
   give(first);
   return true;
 }
@@ -91,11 +98,14 @@ void *huge_from_run(void *from, size_t length, size_t bytes) {
   if (to == 0) return NULL;
   record(to)->huge.asked_units = (uint32_t)units_for(bytes);
   record(to)->huge.moved = true;
-  bool moved = move_contents(map_address(to), from, min_size(length, bytes));
+  size_t kept = min_size(length, bytes);
   /* The system has taken the destination away and does not give it back: it stays
    * out of use. That can only be at the first step, before anything has moved:
    * what was mapped again once can be so again. */
-  return moved ? map_address(to) : NULL;
+  if (!move_contents(map_address(to), from, kept)) return NULL;
+  huge_pages_moved((unit_t)map_unit_of(from), to, units_for(kept));
+  huge_pages_use((unit_t)(to + units_for(kept)), record(to)->run_units - units_for(kept));
+  return map_address(to);
 }
 
 void *huge_realloc(void *address, size_t bytes) {
@@ -103,13 +113,16 @@ void *huge_realloc(void *address, size_t bytes) {
   size_t old_units = record(first)->run_units, new_units = units_for(bytes);
   if (new_units > UINT32_MAX / 2) return NULL;
   if (new_units > old_units) {
+    bool is_much = new_units - old_units >= SUPERSLAB_UNITS;
+    if (is_much) huge_pages_learn(first, old_units);
     if (arena_extend(first, old_units, new_units)) {
+      if (is_much) huge_pages_use((unit_t)(first + old_units), new_units - old_units);
       write_words(first, old_units, new_units, word_make(0, KIND_INNER));
       record(first)->huge.asked_units = (uint32_t)new_units;
       return address;
     }
     void *moved = huge_from_run(address, old_units << UNIT_SHIFT, bytes);
-    if (moved != NULL) huge_free(address);
+    if (moved != NULL && claim(first)) give(first); /* it is empty now: nothing to learn */
     return moved;
   }
   /* Shrinking gives the tail back, but not for a trifle. */

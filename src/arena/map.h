@@ -89,11 +89,13 @@ typedef struct {
 } __attribute__((aligned(HAK_CACHE_LINE))) unit_shared_t;
 
 /* A SuperSlab: which of its units are in use; which free ones hold pages; which
- * of those in use did when they were taken, and so did not read as zero.
+ * of those in use did when they were taken, and so did not read as zero; whether
+ * the system was asked for a huge page (arena_use_huge_pages).
  * Invariant: used & dirty = 0, and it is in the dirty list <=> dirty != 0.    */
 typedef struct {
   uint32_t used, dirty, stale;
   uint32_t dirty_previous, dirty_next; /* SuperSlab numbers                    */
+  bool huge_page;
   uint64_t dirtied_ms;                 /* when a unit was last given back      */
 } __attribute__((aligned(32))) superslab_t;
 

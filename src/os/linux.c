@@ -122,11 +122,14 @@ bool os_renew(void *at, size_t bytes, bool is_reserved) {
 
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) { return mincore(at, bytes, resident) == 0; }
 
-void os_want_huge_pages(void *at, size_t bytes) {
+static void advise(void *at, size_t bytes, int advice) {
   if (fault_here()) return;
   atomic64_add_relaxed(&os_calls.madvise, 1);
-  madvise(at, bytes, MADV_HUGEPAGE);
+  madvise(at, bytes, advice);
 }
+
+void os_want_huge_pages(void *at, size_t bytes) { advise(at, bytes, MADV_HUGEPAGE); }
+void os_refuse_huge_pages(void *at, size_t bytes) { advise(at, bytes, MADV_NOHUGEPAGE); }
 
 bool os_move_pages(void *from, void *to, size_t bytes) {
   if (fault_here()) return false;

@@ -55,8 +55,9 @@ bool os_purge(void *at, size_t bytes);
 bool os_renew(void *at, size_t bytes, bool is_reserved);
 /* Says of each page whether it is in memory: the lowest bit of its byte. */
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident);
-/* Asks for huge pages behind writable memory. A hint. */
+/* Asks for huge pages behind writable memory, or for none. Hints. */
 void os_want_huge_pages(void *at, size_t bytes);
+void os_refuse_huge_pages(void *at, size_t bytes);
 /* Moves the pages of [from, from + bytes) to [to, …) without copying; `from`
  * stays writable and reads as zero. false: `from` is as it was, and `to` has to
  * be renewed, it may not be mapped any more. */

@@ -230,6 +230,18 @@ TEST(Fault, ZeroedBlocks) {
   }, 10);
 }
 
+/* Blocks that were full earn huge pages for the next one, which lies where they were. */
+TEST(Fault, HugePagesAreAskedFor) {
+  fail_each_call([] {
+    Program program;
+    for (size_t bytes : {8 * kMiB, 16 * kMiB})
+      if (void *block = program.malloc(bytes)) std::memset(block, 1, bytes), hak_test::stamp_as(block, bytes, program.blocks.back().key);
+    program.free_all();
+    program.calloc(24 * kMiB);
+    program.free_all();
+  }, 8);
+}
+
 TEST(Fault, AlignedBlocks) {
   fail_each_call([] {
     Program program;

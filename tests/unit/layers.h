@@ -16,6 +16,7 @@
 #include <api/alloc.h>
 #include <arena/arena.h>
 #include <arena/huge.h>
+#include <arena/huge_pages.h>
 #include <arena/metadata.h>
 #include <arena/runs.h>
 #include <front/magazine.h>

@@ -78,7 +78,9 @@ TEST(SizeClass, CoarseClassesHoldMoreAndAreAlignedAsWell) {
     EXPECT_GE(held, bytes);
     EXPECT_LE(held, bytes + bytes / 2);
     EXPECT_EQ(held % (bytes & -bytes), 0u) << "class " << c << " is aligned, what it borrows is not";
-    if (c >= TINY_CLASS_COUNT) EXPECT_EQ(k, c);
+    if (c >= TINY_CLASS_COUNT) {
+      EXPECT_EQ(k, c);
+    }
   }
   EXPECT_EQ(std::distance(coarse.begin(), coarse.lower_bound(TINY_CLASS_COUNT)), 12) << "two steps a doubling";
 }

@@ -1,0 +1,127 @@
+/* See huge_pages.h. SPDX-License-Identifier: MIT */
+#include "huge_pages.h"
+
+#include "../os/os.h"
+
+enum { PROBES = 4, CREDIT_FOR_DENSE = 8 };
+
+/* Both relaxed, and a lost update is no harm: they are estimates. */
+static atomic64 credit_units;
+/* The newest block without huge pages, first unit << 32 | units, until somebody
+ * has looked at it. It may be freed by then: we look at no more than which pages
+ * are resident, and the window is ours for ever. */
+static atomic64 newest;
+
+/* ---- SuperSlabs in a row -----------------------------------------------------*/
+
+/* SuperSlabs that lie wholly in a run are its holder's alone: no lock. */
+typedef struct {
+  size_t from, to; /* their numbers */
+} row_t;
+
+static row_t whole_superslabs(unit_t first, size_t units) {
+  size_t from = align_up(first, SUPERSLAB_UNITS) / SUPERSLAB_UNITS, to = (first + units) / SUPERSLAB_UNITS;
+  return (row_t){from, max_size(from, to)};
+}
+
+HAK_INLINE superslab_t *superslab(size_t number) { return &the_map.superslabs[number]; }
+static char *address(size_t number) { return map_address((unit_t)(number * SUPERSLAB_UNITS)); }
+static size_t bytes(row_t row) { return (row.to - row.from) * SUPERSLAB_UNITS << UNIT_SHIFT; }
+
+static bool has_not_asked(size_t number) { return !superslab(number)->huge_page; }
+static bool was_clean(size_t number) { return superslab(number)->stale == 0; }
+/* What is resident there is its holder's doing, page by page. */
+static bool is_witness(size_t number) { return has_not_asked(number) && was_clean(number); }
+/* Nothing was resident there, but huge pages will be. */
+static bool is_huge_anew(size_t number) { return !has_not_asked(number) && was_clean(number); }
+
+static size_t count(row_t row, bool (*is_meant)(size_t number)) {
+  size_t found = 0;
+  for (size_t n = row.from; n < row.to; n++) found += is_meant(n);
+  return found;
+}
+
+static void for_each_part(row_t row, bool (*is_meant)(size_t number), void (*act)(row_t part)) {
+  for (size_t from = row.from, to; from < row.to; from = to + 1) {
+    for (to = from; to < row.to && is_meant(to);) to++;
+    if (to > from) act((row_t){from, to});
+  }
+}
+
+static void ask(row_t row) {
+  for (size_t n = row.from; n < row.to; n++) superslab(n)->huge_page = true;
+  os_want_huge_pages(address(row.from), bytes(row));
+}
+
+static void do_without(row_t row) {
+  for (size_t n = row.from; n < row.to; n++) superslab(n)->huge_page = false;
+  os_refuse_huge_pages(address(row.from), bytes(row));
+}
+
+/* ---- Credit --------------------------------------------------------------------*/
+
+/* Not added up: what a program once did is worth no more for having been seen often. */
+static void credit(size_t superslabs) {
+  uint64_t units = superslabs * SUPERSLAB_UNITS * CREDIT_FOR_DENSE;
+  if (atomic64_load_relaxed(&credit_units) < units) atomic64_store_relaxed(&credit_units, units);
+}
+
+static bool spend(size_t superslabs) {
+  uint64_t have = atomic64_load_relaxed(&credit_units), price = superslabs * SUPERSLAB_UNITS;
+  if (have < price) return false;
+  atomic64_store_relaxed(&credit_units, have - price);
+  return true;
+}
+
+/* By its last page, as memory is mostly filled from the start. */
+static bool is_used(size_t number) {
+  unsigned char resident = 0;
+  size_t page = os_page_bytes();
+  return os_resident_pages(address(number + 1) - page, page, &resident) && (resident & 1) != 0;
+}
+
+/* That it is not dense says nothing: it may not be filled yet. */
+static void learn_from_newest(void) {
+  uint64_t block = atomic64_load_relaxed(&newest);
+  if (block == 0) return;
+  row_t row = whole_superslabs((unit_t)(block >> 32), (uint32_t)block);
+  size_t step = (row.to - row.from) / PROBES + 1;
+  for (size_t n = row.from; n < row.to; n += step)
+    if (!is_used(n)) return;
+  atomic64_store_relaxed(&newest, 0);
+  credit(row.to - row.from);
+}
+
+void huge_pages_learn(unit_t first, size_t units) {
+  row_t row = whole_superslabs(first, units);
+  size_t witnesses = count(row, is_witness), step = witnesses / PROBES + 1, met = 0;
+  for (size_t n = row.from; n < row.to; n++) {
+    if (!is_witness(n) || met++ % step != 0 || is_used(n)) continue;
+    atomic64_store_relaxed(&credit_units, 0);
+    return;
+  }
+  credit(witnesses);
+}
+
+void huge_pages_use(unit_t first, size_t units) {
+  row_t row = whole_superslabs(first, units);
+  size_t price = count(row, has_not_asked) + count(row, is_huge_anew);
+  bool granted = spend(price);
+  if (!granted) {
+    learn_from_newest();
+    granted = spend(price);
+  }
+  if (granted) {
+    for_each_part(row, has_not_asked, ask);
+    return;
+  }
+  for_each_part(row, is_huge_anew, do_without);
+  if (count(row, is_witness) == row.to - row.from) atomic64_store_relaxed(&newest, (uint64_t)first << 32 | units);
+}
+
+void huge_pages_moved(unit_t from, unit_t to, size_t units) {
+  row_t row = whole_superslabs(to, units);
+  bool pairwise = from % SUPERSLAB_UNITS == to % SUPERSLAB_UNITS;
+  for (size_t n = row.from; n < row.to; n++)
+    superslab(n)->huge_page = !pairwise || superslab(n - to / SUPERSLAB_UNITS + from / SUPERSLAB_UNITS)->huge_page;
+}

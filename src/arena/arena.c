@@ -25,7 +25,7 @@ static const size_t huge_pages_from_bytes = HAK_MIB(16);
  * an eighth of what is in use, and what was reused lately: blocks of tens of MiB
  * that come and go leave gaps of that size, and to give those back at each free
  * costs 20 times the time. A heap that just shrinks has reused nothing. */
-static const size_t dirty_floor_bytes = HAK_MIB(16);
+static const size_t dirty_floor_bytes = HAK_MIB(4);
 
 /* All state of the layer; guarded by arena_gate unless said otherwise. */
 static struct {

@@ -73,6 +73,7 @@ typedef struct {
       uint16_t first_word; /* no free bit lies in a word before this one      */
       uint8_t size_class;
       bool listed;
+      uint8_t idle_looks; /* since a block was taken or put: see purge_idle   */
     } slab;
     struct {
       uint32_t asked_units; /* what was asked for takes so many; at most the run */

@@ -6,6 +6,7 @@
 
 #include "../int/decay.h"
 #include "../slab/pool.h"
+#include "../slab/purge.h"
 #include "../slab/remote.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
@@ -193,7 +194,7 @@ size_t heap_purge_pages(void) {
   size_t purged = pool_purge_pages();
   if (the_heap == &the_null_heap) return purged;
   heap_t *heap = heap_enter();
-  purged += slab_purge_pages(&heap->owner);
+  purged += purge_pages(&heap->owner);
   heap_leave(heap);
   return purged;
 }

@@ -54,6 +54,11 @@ typedef struct owner {
   uint32_t pool_next;         /* owner id; guarded by the pool's gate         */
   bool is_warm;               /* pooled with its empty slabs; likewise        */
   unit_t pending_taken;       /* slabs taken from `pending`, not yet collected */
+  /* Of purge_idle: the listed slab that it looks at next, 0 at the end of a class;
+   * the class after that; when it last looked; when this round began. */
+  unit_t next_look;
+  uint32_t look_class;
+  uint64_t look_ms, round_ms;
   uint32_t outbox_count;
   int64_t free_bytes;         /* in our slabs; what the arena was told last   */
   int64_t free_bytes_told;

@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
 #include "../os/os.h"
+#include "purge.h"
 #include "remote.h"
 #include "slab.h"
 
@@ -28,7 +29,7 @@ enum { WARM_MAX = 8 };
 
 /* Of one pool_tidy: some tens of microseconds where nothing waits, a millisecond
  * or two where much does. The gate is open to others every TIDY_STEP slabs. */
-enum { TIDY_OWNERS = 512, TIDY_SLABS = 2048, TIDY_STEP_SLABS = 64 };
+enum { TIDY_OWNERS = 512, TIDY_SLABS = 2048, TIDY_STEP_SLABS = 64, TIDY_STEP_PURGES = 8, SLABS_FOR_A_PURGE = 16 };
 
 static void push(owner_t *owner) {
   owner->state = OWNER_POOLED;
@@ -96,24 +97,24 @@ void pool_detach(owner_t *owner) {
   gate_leave(&pool_gate);
 }
 
-/* The gate is held. Returns the slabs collected. */
-static size_t tidy(owner_t *owner) {
+/* The gate is held. Returns the slabs collected, and as many as took the time of others. */
+static size_t tidy(owner_t *owner, uint64_t now_ms) {
   if (owner->state != OWNER_POOLED) return 0;
   size_t collected = remote_has_pending(owner) ? remote_collect(owner, TIDY_STEP_SLABS) : 0;
   /* The last empty slab of each class stays in its list until here. */
   if (owner->is_warm || collected > 0) slab_release_empty(owner);
   if (owner->is_warm) atomic32_store_relaxed(&pool.warm_count, atomic32_load_relaxed(&pool.warm_count) - 1);
   owner->is_warm = false;
-  return collected;
+  return collected + SLABS_FOR_A_PURGE * purge_idle(owner, now_ms, TIDY_STEP_PURGES);
 }
 
-void pool_tidy(void) {
+void pool_tidy(uint64_t now_ms) {
   if (atomic32_load_relaxed(&pool.pooled_count) == 0) return;
   uint32_t made = atomic32_load_relaxed(&pool.owner_count), looked = 0;
   size_t collected = 0;
   while (looked < made && looked < TIDY_OWNERS && collected < TIDY_SLABS) {
     gate_enter(&pool_gate);
-    size_t step = tidy(owner_by_id(pool.next_tidy % made + 1));
+    size_t step = tidy(owner_by_id(pool.next_tidy % made + 1), now_ms);
     if (step < TIDY_STEP_SLABS) pool.next_tidy++, looked++; /* else there may be more */
     gate_leave(&pool_gate);
     collected += step;
@@ -180,7 +181,7 @@ void pool_sweep(void) {
 size_t pool_purge_pages(void) {
   size_t purged = 0;
   gate_enter(&pool_gate);
-  for (uint32_t id = pool.top; id != 0; id = owner_by_id(id)->pool_next) purged += slab_purge_pages(owner_by_id(id));
+  for (uint32_t id = pool.top; id != 0; id = owner_by_id(id)->pool_next) purged += purge_pages(owner_by_id(id));
   gate_leave(&pool_gate);
   return purged;
 }

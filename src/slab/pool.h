@@ -34,13 +34,14 @@ void pool_after_fork(owner_t *self);
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* Collects remote frees of all pooled owners and releases their empty slabs. */
 void pool_sweep(void);
-/* slab_purge_pages for all pooled owners. */
+/* purge_pages for all pooled owners. */
 size_t pool_purge_pages(void);
 /* What waits in pooled owners for a thread that may never come: collects remote
- * frees and releases empty slabs, those of warm owners too. Looks at a bounded
+ * frees, releases empty slabs, those of warm owners too, and does what purge_idle
+ * does. Looks at a bounded
  * number of owners and slabs; callers come once a second and go on where the last
  * one stopped. */
-void pool_tidy(void);
+void pool_tidy(uint64_t now_ms);
 
 /* Owners made so far, and how many wait in the pool. Relaxed. */
 uint32_t pool_owner_count(void);

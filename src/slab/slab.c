@@ -2,7 +2,6 @@
 #include "slab.h"
 
 #include "../arena/arena.h"
-#include "../os/os.h"
 #include "../support/error.h"
 #include "pool.h"
 #include "remote.h"
@@ -26,6 +25,7 @@ void slab_list(owner_t *owner, unit_t slab) {
 
 void slab_unlist(owner_t *owner, unit_t slab) {
   unit_record_t *r = record(slab);
+  if (owner->next_look == slab) owner->next_look = r->slab.next;
   if (r->slab.previous != 0)
     record(r->slab.previous)->slab.next = r->slab.next;
   else
@@ -36,8 +36,7 @@ void slab_unlist(owner_t *owner, unit_t slab) {
 
 /* ---- From the arena and back -----------------------------------------------------*/
 
-/* The arena learns what lies free in our slabs when we meet it anyway. */
-static void tell_arena(owner_t *owner) {
+void slab_tell_arena(owner_t *owner) {
   int64_t change = owner->free_bytes - owner->free_bytes_told;
   if (change == 0) return;
   arena_note_free_in_slabs(change);
@@ -59,6 +58,7 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   r->slab.first_word = 0;
   r->slab.size_class = (uint8_t)size_class;
   r->slab.listed = false;
+  r->slab.idle_looks = 0;
   uint64_t *bits = the_map.free_bits[slab];
   size_t whole = c->capacity / 64;
   for (size_t w = 0; w < whole; w++) bits[w] = UINT64_MAX;
@@ -89,7 +89,7 @@ static void unmake_slab(unit_t slab, unsigned size_class) {
   arena_give(slab, units);
 }
 
-static void release(owner_t *owner, unit_t slab) {
+void slab_release(owner_t *owner, unit_t slab) {
   unsigned size_class = record(slab)->slab.size_class;
   slab_unlist(owner, slab);
   owner->free_bytes -= (int64_t)record(slab)->slab.free_count * size_classes[size_class].block_bytes;
@@ -100,38 +100,10 @@ void slab_release_empty(owner_t *owner) {
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     for (unit_t slab = owner->slabs[c], next; slab != 0; slab = next) {
       next = record(slab)->slab.next;
-      if (record(slab)->slab.free_count == record(slab)->slab.capacity) release(owner, slab);
+      if (record(slab)->slab.free_count == record(slab)->slab.capacity) slab_release(owner, slab);
     }
   }
-  tell_arena(owner);
-}
-
-/* The first block from `number` on that is free, or that is not; capacity if none. */
-static unsigned next_block(const uint64_t *bits, unsigned capacity, unsigned number, bool is_free) {
-  while (number < capacity && (bits[number / 64] >> number % 64 & 1) != is_free) number++;
-  return number;
-}
-
-static size_t purge_pages(unit_t slab) {
-  const unit_record_t *r = record(slab);
-  const uint64_t *bits = the_map.free_bits[slab];
-  unsigned size_class = r->slab.size_class, capacity = r->slab.capacity;
-  size_t purged = 0, page = os_page_bytes();
-  for (unsigned from = next_block(bits, capacity, 0, true), to; from < capacity;
-       from = next_block(bits, capacity, to, true)) {
-    to = next_block(bits, capacity, from, false);
-    uintptr_t start = align_up((uintptr_t)slab_block_address(slab, size_class, from), page);
-    uintptr_t end = align_down((uintptr_t)slab_block_address(slab, size_class, to), page);
-    if (start < end) purged += arena_drop((void *)start, end - start);
-  }
-  return purged;
-}
-
-size_t slab_purge_pages(owner_t *owner) {
-  size_t purged = 0;
-  for (unsigned c = 0; c < MID_CLASS_END; c++)
-    for (unit_t slab = owner->slabs[c]; slab != 0; slab = record(slab)->slab.next) purged += purge_pages(slab);
-  return purged;
+  slab_tell_arena(owner);
 }
 
 /* ---- Refill ----------------------------------------------------------------------*/
@@ -155,6 +127,7 @@ static size_t take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void
     if (word == 0 && taken < count) w++;
   }
   r->slab.first_word = (uint16_t)w;
+  r->slab.idle_looks = 0;
   r->slab.free_count = (uint16_t)(r->slab.free_count - count);
   owner->free_bytes -= (int64_t)(count * block_bytes);
   if (r->slab.free_count == 0) slab_unlist(owner, slab);
@@ -170,7 +143,7 @@ static void regain(owner_t *owner) {
 
 /* A slab of the class with a free block at the head of the owner's list. */
 static bool get_slab(owner_t *owner, unsigned size_class) {
-  tell_arena(owner);
+  slab_tell_arena(owner);
   if (pool_adopt(owner, size_class)) return true;
   unit_t slab = make_slab(owner, size_class, NULL);
   if (slab == 0) {
@@ -231,10 +204,11 @@ size_t slab_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wa
 static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, size_t count) {
   unit_record_t *r = record(slab);
   r->slab.free_count = (uint16_t)(r->slab.free_count + count);
+  r->slab.idle_looks = 0;
   owner->free_bytes += (int64_t)(count * size_classes[size_class].block_bytes);
   if (!r->slab.listed) slab_list(owner, slab);
   bool is_only = r->slab.previous == 0 && r->slab.next == 0;
-  if (r->slab.free_count == r->slab.capacity && !is_only) release(owner, slab);
+  if (r->slab.free_count == r->slab.capacity && !is_only) slab_release(owner, slab);
 }
 
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
@@ -343,6 +317,8 @@ void slab_check(const owner_t *owner) {
     }
   }
   HAK_CHECK(free_bytes == owner->free_bytes);
+  HAK_CHECK(owner->next_look == 0 || (record(owner->next_look)->slab.listed &&
+                                      word_owner(atomic32_load_relaxed(map_word(owner->next_look))) == owner->id));
   size_t outbox = 0;
   for (size_t i = 0; i < OUTBOX_ENTRIES; i++) outbox += owner->outbox[i].bits != 0;
   HAK_CHECK(outbox == owner->outbox_count);

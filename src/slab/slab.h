@@ -43,10 +43,6 @@ bool slab_free_single(unit_t slab, uint32_t word);
  * holds the block. */
 bool slab_extend_single(unit_t slab, unsigned new_class);
 
-/* Gives the pages that lie wholly in free blocks of slabs in use back to the
- * system. Returns the bytes. */
-size_t slab_purge_pages(owner_t *owner);
-
 /* Gives every slab without a block in use back to the arena. */
 void slab_release_empty(owner_t *owner);
 
@@ -54,6 +50,10 @@ void slab_release_empty(owner_t *owner);
 /* Sets the bits in the slab's free bitmap. Those that are set already are double
  * frees and reported. The slab may be gone afterwards. */
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits);
+/* Gives a listed slab back to the arena; every block of it is free. */
+void slab_release(owner_t *owner, unit_t slab);
+/* The arena learns what lies free in the owner's slabs, where we meet it anyway. */
+void slab_tell_arena(owner_t *owner);
 void slab_unlist(owner_t *owner, unit_t slab);
 void slab_list(owner_t *owner, unit_t slab);
 

@@ -27,6 +27,7 @@
 #include <os/lock.h>
 #include <os/os.h>
 #include <slab/pool.h>
+#include <slab/purge.h>
 #include <slab/remote.h>
 #include <slab/slab.h>
 #include <support/config.h>

@@ -51,7 +51,7 @@ TEST_F(Pool, AnEndedThreadKeepsSlabsWithLiveBlocksAndSoonNoOthers) {
   for (unsigned c : {1u, 64u, 70u, 100u}) owner.flush(c, owner.refill(c, 5));
   owner_t *id = owner;
   owner.detach();
-  pool_tidy(); /* a second later; before, the next thread would find all in place */
+  pool_tidy(os_now_ms()); /* a second later; before, the next thread would find all in place */
   EXPECT_EQ(hak_test::used_bytes(), size_t{UNIT_BYTES}) << "only the slab with blocks in use";
   EXPECT_EQ(owner_of(blocks[0]), id->id);
   AttachedOwner again;
@@ -85,7 +85,7 @@ TEST_F(Pool, WhatIsFreedForEndedThreadsGoesBackWhileOthersWork) {
   for (void *block : blocks) remote_free(alive, block, map_lookup(block));
   remote_flush(alive);
   EXPECT_GE(hak_test::used_bytes(), kOwners * std::size_t{UNIT_BYTES}) << "the test is void";
-  for (int second = 0; second < 3; second++) pool_tidy();
+  for (int second = 0; second < 3; second++) pool_tidy(os_now_ms());
   EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 

@@ -149,32 +149,6 @@ TEST_F(Slab, ALoneBlockIsTakenOverOnce) {
   other.flush(c, {block});
 }
 
-TEST_F(Slab, PagesOfFreeBlocksGoBackAndOthersStay) {
-  const size_t page = os_page_bytes();
-  for (unsigned c : {1u, 20u, 79u, 104u}) {
-    const size_t bytes = size_classes[c].block_bytes;
-    auto blocks = owner.refill(c, size_classes[c].capacity);
-    for (void *block : blocks) hak_test::stamp(block, bytes, c);
-    /* Every hundredth stays, and one at either end of the slab. */
-    std::sort(blocks.begin(), blocks.end());
-    std::vector<void *> kept, back;
-    for (size_t i = 0; i < blocks.size(); i++)
-      (i % 100 == 50 || i == 0 || i + 1 == blocks.size() ? kept : back).push_back(blocks[i]);
-    owner.flush(c, back);
-    size_t purged = slab_purge_pages(owner);
-    size_t slab_bytes = size_t{size_classes[c].slab_units} * UNIT_BYTES;
-    EXPECT_GE(purged + (kept.size() + 1) * (2 * page + bytes), slab_bytes) << "pages without a live block stay; class " << c;
-    for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c)) << "a live block lost its contents";
-    EXPECT_EQ(slab_purge_pages(owner), 0u);
-    auto again = owner.refill(c, back.size());
-    for (void *block : again) hak_test::stamp(block, bytes, c);
-    for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c));
-    owner.flush(c, again);
-    owner.flush(c, kept);
-    slab_release_empty(owner);
-  }
-}
-
 using SlabDeathTest = Slab;
 
 TEST_F(SlabDeathTest, AFreeBlockIsNoticedWhenItComesBackAgain) {

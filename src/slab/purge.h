@@ -1,0 +1,26 @@
+/*
+ * What lies free in slabs in use, and goes back to the system.
+ *
+ * The functions are the owning thread's, as all that look into free bitmaps.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_PURGE_H
+#define HAK_PURGE_H
+
+#include "owner.h"
+
+HAK_C_BEGIN
+
+/* Gives the pages that lie wholly in free blocks of slabs in use back to the
+ * system. Returns the bytes. */
+size_t purge_pages(owner_t *owner);
+
+/* Gives back what lies in slabs that nobody took a block from, or put one into, for
+ * a second or two: empty slabs whole, and the free pages of those with half of
+ * their blocks free. To be called often: does a little every 10 ms, and purges no
+ * more slabs than milliseconds have passed, or than `most_purges`. Returns how many. */
+size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_purges);
+
+HAK_C_END
+#endif

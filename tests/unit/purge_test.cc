@@ -1,0 +1,155 @@
+/* What lies free in slabs in use, and goes back. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/payload.h"
+
+#include <algorithm>
+#include <set>
+
+namespace {
+
+using hak_test::AttachedOwner;
+using hak_test::record;
+using hak_test::slab_of;
+using hak_test::used_bytes;
+
+class Purge : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(static_cast<owner_t *>(owner), nullptr); }
+  void TearDown() override {
+    slab_release_empty(owner);
+    slab_check(owner);
+    arena_check();
+    EXPECT_EQ(used_bytes(), 0u) << "slabs without a block in use were kept";
+  }
+  AttachedOwner owner;
+};
+
+/* Slabs half of whose blocks are free, or any other part, at times that the test says. */
+class PurgeIdle : public Purge {
+ protected:
+  static constexpr unsigned kClass = 32; /* 512 bytes */
+  static constexpr size_t kBytes = 512;
+
+  void TearDown() override {
+    owner.flush(kClass, kept);
+    Purge::TearDown();
+  }
+  /* That many slabs, of whose blocks the first of each `of` stays in use. */
+  void Make(size_t slabs, size_t of) {
+    auto blocks = owner.refill(kClass, slabs * size_classes[kClass].capacity), back = std::vector<void *>();
+    std::sort(blocks.begin(), blocks.end());
+    for (size_t i = 0; i < blocks.size(); i++) {
+      hak_test::stamp(blocks[i], kBytes, 7);
+      (i % of == 0 ? kept : back).push_back(blocks[i]);
+    }
+    owner.flush(kClass, back);
+  }
+  size_t Rounds(int count) {
+    size_t purges = 0;
+    for (int i = 0; i < count; i++) purges += purge_idle(owner, now_ms += 1000, SIZE_MAX);
+    return purges;
+  }
+  size_t ResidentPages() const {
+    size_t pages = 0, page = os_page_bytes();
+    std::set<unit_t> slabs;
+    for (void *block : kept) slabs.insert(slab_of(block));
+    for (unit_t slab : slabs)
+      for (size_t at = 0; at < UNIT_BYTES; at += page) {
+        unsigned char resident = 0;
+        pages += os_resident_pages(map_address(slab) + at, page, &resident) && (resident & 1) != 0;
+      }
+    return pages;
+  }
+  std::vector<void *> kept;
+  uint64_t now_ms = 5000;
+};
+
+}  // namespace
+
+TEST_F(Purge, PagesOfFreeBlocksGoBackAndOthersStay) {
+  const size_t page = os_page_bytes();
+  for (unsigned c : {1u, 20u, 79u, 104u}) {
+    const size_t bytes = size_classes[c].block_bytes;
+    auto blocks = owner.refill(c, size_classes[c].capacity);
+    for (void *block : blocks) hak_test::stamp(block, bytes, c);
+    /* Every hundredth stays, and one at either end of the slab. */
+    std::sort(blocks.begin(), blocks.end());
+    std::vector<void *> kept, back;
+    for (size_t i = 0; i < blocks.size(); i++)
+      (i % 100 == 50 || i == 0 || i + 1 == blocks.size() ? kept : back).push_back(blocks[i]);
+    owner.flush(c, back);
+    size_t purged = purge_pages(owner);
+    size_t slab_bytes = size_t{size_classes[c].slab_units} * UNIT_BYTES;
+    EXPECT_GE(purged + (kept.size() + 1) * (2 * page + bytes), slab_bytes) << "pages without a live block stay; class " << c;
+    for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c)) << "a live block lost its contents";
+    EXPECT_EQ(purge_pages(owner), 0u);
+    auto again = owner.refill(c, back.size());
+    for (void *block : again) hak_test::stamp(block, bytes, c);
+    for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c));
+    owner.flush(c, again);
+    owner.flush(c, kept);
+    slab_release_empty(owner);
+  }
+}
+
+TEST_F(PurgeIdle, PagesOfIdleSlabsGoBack) {
+  Make(4, 32);
+  size_t before = ResidentPages();
+  EXPECT_EQ(Rounds(1), 0u) << "nobody knows yet whether they are idle";
+  EXPECT_EQ(ResidentPages(), before);
+  EXPECT_EQ(Rounds(1), 4u);
+  EXPECT_LE(ResidentPages(), kept.size() * (kBytes / os_page_bytes() + 1));
+  EXPECT_LT(ResidentPages(), before);
+  for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, kBytes, 7)) << "a live block lost its contents";
+  EXPECT_EQ(Rounds(3), 0u) << "once is enough";
+}
+
+TEST_F(PurgeIdle, ASlabInUseIsLeftAlone) {
+  Make(1, 16);
+  for (int i = 0; i < 5; i++) {
+    EXPECT_EQ(Rounds(1), 0u);
+    owner.flush(kClass, owner.refill(kClass, 1));
+  }
+  EXPECT_EQ(Rounds(1), 0u);
+  EXPECT_EQ(Rounds(1), 1u) << "idle at last";
+}
+
+TEST_F(PurgeIdle, ASlabMostlyInUseIsLeftAlone) {
+  Make(2, 1);
+  auto half = std::vector<void *>(kept.begin(), kept.begin() + size_classes[kClass].capacity / 3);
+  kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(half.size()));
+  owner.flush(kClass, half);
+  EXPECT_EQ(Rounds(5), 0u);
+}
+
+TEST_F(PurgeIdle, TheEmptySlabThatWasKeptGoesWhole) {
+  owner.flush(kClass, owner.refill(kClass, 10));
+  EXPECT_EQ(used_bytes(), UNIT_BYTES);
+  EXPECT_EQ(Rounds(2), 1u);
+  EXPECT_EQ(used_bytes(), 0u);
+}
+
+TEST_F(PurgeIdle, NoCallTakesLong) {
+  Make(200, 16);
+  Rounds(1);
+  EXPECT_EQ(purge_idle(owner, now_ms += 1000, 50), 50u) << "more than was asked for";
+  EXPECT_EQ(purge_idle(owner, now_ms += 5, 50), 0u) << "too soon";
+  EXPECT_EQ(purge_idle(owner, now_ms += 15, 50), 20u) << "one a millisecond";
+  EXPECT_EQ(Rounds(3), 130u) << "it went on where it was";
+}
+
+/* The slab where it goes on leaves the list meanwhile: it gets full, or empty. */
+TEST_F(PurgeIdle, GoesOnWhereASlabWas) {
+  Make(12, 16);
+  Rounds(1);
+  EXPECT_EQ(purge_idle(owner, now_ms += 1000, 3), 3u);
+  slab_check(owner);
+  for (int i = 0; i < 11; i++) {
+    ASSERT_NE(owner->next_look, 0u);
+    auto full = owner.refill(kClass, record(owner->slabs[kClass]).slab.free_count);
+    kept.insert(kept.end(), full.begin(), full.end());
+    slab_check(owner);
+  }
+  Rounds(3);
+  slab_check(owner);
+}

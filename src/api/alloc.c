@@ -3,6 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../arena/huge.h"
+#include "../arena/pages.h"
 #include "../os/os.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
@@ -120,7 +121,7 @@ void *alloc_calloc(size_t count, size_t bytes) {
   if (HAK_LIKELY(total < CLEAR_BY_PAGE_BYTES))
     memset(block, 0, total);
   else
-    arena_clear(block, align_up(total, os_page_bytes()));
+    pages_clear(block, align_up(total, os_page_bytes()));
   return block;
 }
 

@@ -2,9 +2,9 @@
 #include "arena.h"
 
 #include "../os/os.h"
+#include "pages.h"
 #include "runs.h"
 
-#include <string.h>
 
 hak_gate_t arena_gate;
 
@@ -315,43 +315,9 @@ void arena_clear_stale(unit_t first, size_t units) {
       unsigned from = (unsigned)__builtin_ctz(stale);
       uint64_t rest = (uint64_t)stale >> from; /* 64 bits: its complement is never 0 */
       unsigned count = (unsigned)__builtin_ctzll(~rest);
-      arena_clear(map_address(c.number * SUPERSLAB_UNITS + from), (size_t)count << UNIT_SHIFT);
+      pages_clear(map_address(c.number * SUPERSLAB_UNITS + from), (size_t)count << UNIT_SHIFT);
       stale &= ~bit_range32(from, count);
     }
-  }
-}
-
-enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
-
-size_t arena_drop(void *at, size_t bytes) {
-  unsigned char resident[PAGES_AT_ONCE];
-  size_t page = os_page_bytes(), dropped = 0;
-  for (char *next = at, *end = next + bytes; next < end;) {
-    size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE), count = 0;
-    if (!os_resident_pages(next, pages * page, resident)) return dropped;
-    for (size_t i = 0; i < pages; i++) count += resident[i] & 1;
-    if (count > 0 && os_purge(next, pages * page)) dropped += count * page;
-    next += pages * page;
-  }
-  return dropped;
-}
-
-void arena_clear(void *at, size_t bytes) {
-  /* Pages that are not resident hold zeroes, unless they are swapped out: to
-   * drop a row of them is safe in both cases, and cheap in the first. */
-  enum { WORTH_A_CALL = 8 };
-  unsigned char resident[PAGES_AT_ONCE];
-  size_t page = os_page_bytes();
-  for (char *next = at, *end = next + bytes; next < end;) {
-    size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
-    if (!os_resident_pages(next, pages * page, resident)) memset(resident, 1, pages);
-    for (size_t i = 0, j; i < pages; i = j) {
-      for (j = i + 1; j < pages && (resident[j] & 1) == (resident[i] & 1);) j++;
-      char *row = next + i * page;
-      bool dropped = (resident[i] & 1) == 0 && j - i >= WORTH_A_CALL && os_purge(row, (j - i) * page);
-      if (!dropped) memset(row, 0, (j - i) * page);
-    }
-    next += pages * page;
   }
 }
 

@@ -41,12 +41,6 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
 /* Writes zeroes over those units of a run that did not read as zero when it was
  * taken: a calloc touches no page more than it must. */
 void arena_clear_stale(unit_t first, size_t units);
-/* Writes zeroes over memory, whole pages, without making pages resident that are
- * not. */
-void arena_clear(void *at, size_t bytes);
-/* Drops pages of memory in use that hold nothing of worth; they read as zero
- * afterwards. Returns the bytes that were resident and are not any more. */
-size_t arena_drop(void *at, size_t bytes);
 /* Gives a run back whole. The words of its units are 0 again. */
 void arena_give(unit_t first, size_t units);
 /* The same for a run whose pages are gone already (read as zero). */

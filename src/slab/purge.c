@@ -1,7 +1,7 @@
 /* See purge.h. SPDX-License-Identifier: MIT */
 #include "purge.h"
 
-#include "../arena/arena.h"
+#include "../arena/pages.h"
 #include "../os/os.h"
 #include "slab.h"
 
@@ -27,7 +27,7 @@ static size_t purge_slab(unit_t slab) {
     to = next_block(bits, capacity, from, false);
     uintptr_t start = align_up((uintptr_t)slab_block_address(slab, size_class, from), page);
     uintptr_t end = align_down((uintptr_t)slab_block_address(slab, size_class, to), page);
-    if (start < end) purged += arena_drop((void *)start, end - start);
+    if (start < end) purged += pages_drop((void *)start, end - start);
   }
   return purged;
 }

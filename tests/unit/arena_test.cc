@@ -269,25 +269,6 @@ TEST_F(Arena, WhatIsGivenCleanIsTakenAsZero) {
   EXPECT_TRUE(zero);
 }
 
-TEST_F(Arena, ClearingMakesNothingResident) {
-  const size_t page = os_page_bytes(), pages = 200;
-  unit_t run = arena_take(ZONE_SMALL, align_up(pages * page, UNIT_BYTES) >> UNIT_SHIFT, 1, nullptr);
-  size_t units = record(run).run_units;
-  char *at = map_address(run);
-  for (size_t i : {0u, 1u, 17u, 50u, 51u, 199u}) std::memset(at + i * page, 0xEE, page);
-  arena_clear(at, pages * page);
-  std::vector<unsigned char> resident(pages);
-  ASSERT_TRUE(os_resident_pages(at, pages * page, resident.data()));
-  size_t count = 0;
-  for (unsigned char r : resident) count += r & 1;
-  EXPECT_LE(count, 6u + 2 * 7) << "beyond the six that were, and short gaps between them";
-  for (size_t i : {0u, 1u, 17u, 50u, 51u, 199u}) EXPECT_TRUE(is_zero(at + i * page, page)) << "page " << i;
-  EXPECT_EQ(arena_drop(at, pages * page), count * page);
-  EXPECT_EQ(arena_drop(at, pages * page), 0u) << "nothing was resident any more";
-  EXPECT_TRUE(is_zero(at, pages * page));
-  arena_give(run, units);
-}
-
 /* The tables end where the zone does, on a page: nothing behind may be looked at. */
 TEST_F(Arena, PurgesUpToTheVeryEndOfAZone) {
   for (zone_id_t zone : {ZONE_SMALL, ZONE_HUGE}) {

@@ -18,6 +18,7 @@
 #include <arena/huge.h>
 #include <arena/huge_pages.h>
 #include <arena/metadata.h>
+#include <arena/pages.h>
 #include <arena/runs.h>
 #include <front/magazine.h>
 #include <hakmem.h>

@@ -1,0 +1,69 @@
+/* See pages.h. SPDX-License-Identifier: MIT */
+#include "pages.h"
+
+#include "../os/os.h"
+
+#include <string.h>
+
+enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
+
+size_t pages_drop(void *at, size_t bytes) {
+  unsigned char resident[PAGES_AT_ONCE];
+  size_t page = os_page_bytes(), dropped = 0;
+  for (char *next = at, *end = next + bytes; next < end;) {
+    size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE), count = 0;
+    if (!os_resident_pages(next, pages * page, resident)) return dropped;
+    for (size_t i = 0; i < pages; i++) count += resident[i] & 1;
+    if (count > 0 && os_purge(next, pages * page)) dropped += count * page;
+    next += pages * page;
+  }
+  return dropped;
+}
+
+/* A row of pages that are resident, or that are not. */
+typedef struct {
+  size_t from, to;
+  bool is_resident;
+} page_row_t;
+
+static bool next_row(page_row_t *row, const unsigned char *resident, size_t pages) {
+  row->from = row->to;
+  if (row->from == pages) return false;
+  row->is_resident = (resident[row->from] & 1) != 0;
+  while (row->to < pages && ((resident[row->to] & 1) != 0) == row->is_resident) row->to++;
+  return true;
+}
+
+/* Pages that are not resident hold zeroes, unless they are swapped out: to drop
+ * them is safe in both cases, and cheap in the first. Short rows are not worth a
+ * call: they are written like those that are resident. */
+static bool is_worth_a_call(const page_row_t *row) { return !row->is_resident && row->to - row->from >= 8; }
+
+/* Whether to drop all of the pages at once: where few are resident, here and there,
+ * whoever had the memory used little of it, and whoever gets it will not need those
+ * pages much. Written to, they would stay, and be more each time. */
+static bool is_scattered(const unsigned char *resident, size_t pages) {
+  enum { TOO_MANY_CALLS = 3 };
+  size_t calls = 0, written = 0;
+  for (page_row_t row = {0}; next_row(&row, resident, pages);) {
+    if (is_worth_a_call(&row)) calls++;
+    else written += row.to - row.from;
+  }
+  return calls >= TOO_MANY_CALLS && written < pages / 4;
+}
+
+void pages_clear(void *at, size_t bytes) {
+  unsigned char resident[PAGES_AT_ONCE];
+  size_t page = os_page_bytes();
+  for (char *next = at, *end = next + bytes; next < end;) {
+    size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
+    if (!os_resident_pages(next, pages * page, resident)) memset(resident, 1, pages);
+    bool dropped = is_scattered(resident, pages) && os_purge(next, pages * page);
+    for (page_row_t row = {0}; !dropped && next_row(&row, resident, pages);) {
+      char *start = next + row.from * page;
+      size_t length = (row.to - row.from) * page;
+      if (!is_worth_a_call(&row) || !os_purge(start, length)) memset(start, 0, length);
+    }
+    next += pages * page;
+  }
+}

@@ -4,8 +4,8 @@ instructions.golden: one line a workload, in thousands. A count within 1 % passe
 
 It is the gate against slow regressions: instruction counts repeat, times do not.
 Only instructions of the library itself count, so neither libc's version nor the
-workload's compiler matters. With one thread and a fixed number of operations what
-is left to chance is where a second passes (decay), far below 1 %.
+workload's compiler matters. With one thread, a fixed number of operations and a
+clock that stands still (frozen_clock.c) nothing is left to chance.
 
 Usage: instructions.py LIBRARY WORKLOADS-DIRECTORY GOLDEN [--update]
 
@@ -62,14 +62,14 @@ def instructions_of(profile, library):
     return total
 
 
-def count(library, directory, workload):
+def count(clock, library, directory, workload):
     program, *arguments = workload.split()
     with tempfile.TemporaryDirectory(prefix="hak-instructions-") as scratch:
         profile = pathlib.Path(scratch) / "profile"
         result = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", "--compress-strings=no",
              "--compress-pos=no", str(directory / program), *arguments],
-            env=dict(os.environ, LD_PRELOAD=library), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            env=dict(os.environ, LD_PRELOAD=f"{clock}:{library}"), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if result.returncode != 0:
             sys.exit(f"{workload}: exit status {result.returncode}\n{result.stdout}{result.stderr}")
         if f"malloc_from={library}" not in result.stdout.split():
@@ -83,8 +83,11 @@ def main():
     if shutil.which("valgrind") is None:
         print("there is no valgrind")
         sys.exit(77)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        counts = dict(zip(WORKLOADS, pool.map(lambda workload: count(library, directory, workload), WORKLOADS)))
+    with tempfile.TemporaryDirectory(prefix="hak-clock-") as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
+        clock = pathlib.Path(scratch) / "frozen_clock.so"
+        source = pathlib.Path(__file__).with_name("frozen_clock.c")
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-o", clock, source], check=True)
+        counts = dict(zip(WORKLOADS, pool.map(lambda workload: count(clock, library, directory, workload), WORKLOADS)))
     if "--update" in sys.argv:
         golden.write_text("".join(f"{total:>12,}  {workload}\n" for workload, total in counts.items()))
     expected = {}

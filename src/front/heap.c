@@ -160,11 +160,13 @@ void heap_free(void *block, uint32_t word) {
   unsigned size_class = word_kind(word);
   /* Another's block. A tiny one goes home: handed out again here, it would share
    * a cache line with its neighbours over there. A mid one does not, and this
-   * thread may have it in its cache: it stays until the magazine is full. */
+   * thread may have it in its cache: it stays if there is room, or reason to make
+   * some. A thread that only frees has none. */
   bool keep = true;
   if (word_owner(word) != heap->owner.id) {
     if (size_class_is_single(size_class)) keep = take_over(heap, block, word);
-    else if (size_class < TINY_CLASS_COUNT) keep = false, remote_free(&heap->owner, block, word);
+    else if (size_class < TINY_CLASS_COUNT || magazine_is_full_unused(heap, size_class))
+      keep = false, remote_free(&heap->owner, block, word);
   }
   if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
   heap_leave(heap);

@@ -162,6 +162,11 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   if (!magazine_push(heap, size_class, block)) slab_flush(&heap->owner, size_class, &block, 1);
 }
 
+bool magazine_is_full_unused(const heap_t *heap, unsigned size_class) {
+  const magazine_t *m = &heap->magazines[size_class];
+  return m->capacity > 0 && !m->missed && heap->top[size_class] == heap->limit[size_class];
+}
+
 void magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
   size_t held = count_of(heap, size_class);
   count = min_size(count, held);

@@ -21,6 +21,9 @@ HAK_C_BEGIN
 /* A block where the magazine is empty: of a class that may serve instead, or of
  * the magazine, refilled; NULL when there is no memory. */
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
+/* Whether the magazine is full, and nobody has asked it for more than it had since it
+ * was full the last time. */
+bool magazine_is_full_unused(const heap_t *heap, unsigned size_class);
 /* Frees a block whose magazine is full. */
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block);
 /* Flushes the oldest blocks, `count` at the most, to their slabs. */

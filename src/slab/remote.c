@@ -4,9 +4,9 @@
 #include "../support/error.h"
 #include "slab.h"
 
-/* Blocks above this are delivered at once: one atomic operation is nothing
- * beside their use, and an outbox must not hoard. */
-enum { OUTBOX_BLOCK_MAX_BYTES = 1024 };
+/* An entry of mid blocks is delivered when it holds so much: an outbox must not
+ * hoard. Tiny blocks' entries hold no more than 64 KiB when they are full. */
+enum { ENTRY_MAX_BYTES = 16 * 1024 };
 
 /* Whether remote bits may be put at this unit: it starts a slab of several blocks. */
 static bool starts_shared_slab(unit_t unit, uint32_t word) {
@@ -110,10 +110,6 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
   place_t place;
   if (!find_place_or_report(address, size_class, &place)) return;
   counter_add(&self->remote_frees, 1);
-  if (block_bytes > OUTBOX_BLOCK_MAX_BYTES) {
-    deliver(place.slab, size_class, place.bitmap_word, place.bit);
-    return;
-  }
   outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
   if (entry->bits != 0 && (entry->slab != place.slab || entry->word != place.bitmap_word)) deliver_entry(self, entry);
   if (entry->bits == 0) {
@@ -126,7 +122,9 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
     return;
   }
   entry->bits |= place.bit;
-  if (entry->bits == UINT64_MAX) deliver_entry(self, entry);
+  bool is_full = entry->bits == UINT64_MAX ||
+                 (size_class >= TINY_CLASS_COUNT && (size_t)__builtin_popcountll(entry->bits) * block_bytes >= ENTRY_MAX_BYTES);
+  if (is_full) deliver_entry(self, entry);
 }
 
 void remote_free_directly(void *address, uint32_t word) {

@@ -36,7 +36,7 @@
 HAK_C_BEGIN
 
 /* Frees a block whose word is `word`, a class of several blocks and another
- * owner. Small ones are collected in the owner's outbox first. Reports an
+ * owner. It waits in `self`'s outbox for others of the same word. Reports an
  * address that starts no block, and a block that waits in the outbox already. */
 void remote_free(owner_t *self, void *address, uint32_t word);
 /* As remote_free where that only adds a bit to what the outbox holds of the same

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
 namespace {
 
@@ -199,5 +200,22 @@ TEST(Magazine, OrderAndContentsSurviveAChangeOfCapacity) {
   /* The last in are the first out. */
   for (size_t i = blocks.size(); i-- > blocks.size() - before;) ASSERT_EQ(hak_malloc(48), blocks[i]);
   for (size_t i = blocks.size() - before; i < blocks.size(); i++) hak_free(blocks[i]);
+  heap_check();
+}
+
+/* A thread that only frees has no use for blocks: its magazine does not pass them on
+ * one by one, they go home together. */
+TEST(Magazine, AThreadThatOnlyFreesMidBlocksSendsThemHomeTogether) {
+  std::vector<void *> blocks(400);
+  for (void *&block : blocks) block = hak_malloc(1500);
+  std::thread([&] {
+    heap_t *heap = own_heap();
+    uint64_t before = atomic64_load_relaxed(&heap->owner.flushes);
+    for (void *block : blocks) hak_free(block);
+    EXPECT_LE(atomic64_load_relaxed(&heap->owner.flushes) - before, 1u);
+    EXPECT_GE(atomic64_load_relaxed(&heap->owner.remote_frees), 390u);
+    EXPECT_LE(magazines_cached_bytes(heap), 8192u);
+    heap_check();
+  }).join();
   heap_check();
 }

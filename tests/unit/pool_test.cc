@@ -155,6 +155,7 @@ TEST_F(Pool, AdoptionCollectsWhatWasFreedToThePooledOwner) {
   leaving.detach();
   EXPECT_FALSE(pool_adopt(staying, c)) << "no free block in any pooled slab";
   remote_free(staying, blocks[0], map_lookup(blocks[0]));
+  remote_flush(staying);
   EXPECT_TRUE(pool_adopt(staying, c)) << "the block that came back is not seen";
   blocks.erase(blocks.begin());
   staying.flush(c, blocks);
@@ -221,6 +222,7 @@ TEST_F(Pool, ASweepGivesBackWhatWasFreedToEndedThreads) {
     for (void *block : leaving.refill(size_class_of(1500), 100)) blocks.push_back(block);
   }
   for (void *block : blocks) remote_free(freer, block, map_lookup(block));
+  remote_flush(freer);
   EXPECT_GT(hak_test::used_bytes(), 0u);
   pool_sweep();
   EXPECT_EQ(hak_test::used_bytes(), 0u);

@@ -103,23 +103,37 @@ TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
 }
 
 TEST_F(Remote, LargerBlocksAreNotHoarded) {
-  auto blocks = a.refill(size_class_of(2000), 3);
-  free_as(b, blocks[0]);
-  EXPECT_EQ(b->outbox_count, 0u);
-  EXPECT_TRUE(remote_has_pending(a));
-  a.flush(size_class_of(2000), {blocks[1], blocks[2]});
+  for (auto [bytes, waiting] : {std::pair<size_t, size_t>{2048, 7}, {5000, 3}, {16384, 0}, {65536, 0}}) {
+    const unsigned k = size_class_of(bytes);
+    auto blocks = a.refill(k, 8);
+    std::sort(blocks.begin(), blocks.end());
+    for (size_t i = 0; i < waiting; i++) free_as(b, blocks[i]);
+    EXPECT_FALSE(remote_has_pending(a)) << "a call for a block of " << bytes << " bytes";
+    EXPECT_EQ(b->outbox_count, waiting > 0 ? 1u : 0u);
+    free_as(b, blocks[waiting]);
+    EXPECT_EQ(b->outbox_count, 0u) << "more than 16 KiB wait, in blocks of " << bytes << " bytes";
+    EXPECT_TRUE(remote_has_pending(a));
+    remote_collect(a, SIZE_MAX);
+    a.flush(k, std::vector<void *>(blocks.begin() + static_cast<std::ptrdiff_t>(waiting) + 1, blocks.end()));
+    slab_release_empty(a);
+  }
 }
 
 TEST_F(Remote, ASlabIsAnnouncedOnceHoweverManyBlocksComeBack) {
   const unsigned k = size_class_of(2048);
   auto blocks = a.refill(k, 30);
   unit_t slab = slab_of(blocks[0]);
-  for (int i = 0; i < 20; i++) free_as(i % 2 == 0 ? b : c, blocks[static_cast<size_t>(i)]);
+  for (int i = 0; i < 20; i++) {
+    owner_t *freer = i % 2 == 0 ? b : c;
+    free_as(freer, blocks[static_cast<size_t>(i)]);
+    remote_flush(freer);
+  }
   EXPECT_EQ(atomic32_load_relaxed(&a->pending.head), slab);
   EXPECT_EQ(the_map.shared[slab].pending_next, 0u) << "twice on the stack";
   remote_collect(a, 1);
   EXPECT_FALSE(remote_has_pending(a));
   free_as(b, blocks[20]);
+  remote_flush(b);
   EXPECT_TRUE(remote_has_pending(a)) << "after a collection it is announced anew";
   a.flush(k, std::vector<void *>(blocks.begin() + 21, blocks.end()));
 }
@@ -194,6 +208,7 @@ TEST_F(Remote, AnAnnouncementToTheFormerOwnerIsPassedOn) {
   atomic32_store_relaxed(&the_map.shared[slab].announced, 1);
   atomic32_store_relaxed(&former->pending.head, slab);
   free_as(b, blocks[0]);
+  remote_flush(b);
   EXPECT_FALSE(remote_has_pending(c)) << "it was announced, though elsewhere";
   pool_sweep(); /* somebody looks after the former owner, who is in the pool */
   EXPECT_TRUE(remote_has_pending(c)) << "the announcement ended with the former owner: its blocks are lost";

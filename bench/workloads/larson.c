@@ -37,7 +37,7 @@ typedef struct lane {
   pthread_mutex_t lock;
   pthread_cond_t ended;
   bool finished;
-  pthread_barrier_t *line_up; /* the first threads start together; NULL for their successors */
+  pthread_barrier_t *line_up; /* where the first threads meet */
   uintptr_t last; /* the thread that finished the section */
 } lane_t;
 

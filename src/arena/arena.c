@@ -5,7 +5,6 @@
 #include "pages.h"
 #include "runs.h"
 
-
 hak_gate_t arena_gate;
 
 enum {

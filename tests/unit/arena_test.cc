@@ -3,7 +3,6 @@
 #include "support/payload.h"
 
 #include <map>
-#include <sys/mman.h>
 
 namespace {
 
@@ -72,11 +71,7 @@ class Arena : public testing::Test {
     return true;
   }
   size_t resident_units(unit_t first, size_t units) {
-    std::vector<unsigned char> pages(units * UNIT_BYTES / os_page_bytes());
-    EXPECT_EQ(mincore(map_address(first), units * UNIT_BYTES, pages.data()), 0);
-    size_t per_unit = UNIT_BYTES / os_page_bytes(), count = 0;
-    for (size_t i = 0; i < pages.size(); i++) count += pages[i] & 1;
-    return count / per_unit;
+    return hak_test::resident_pages(map_address(first), units * UNIT_BYTES) / (UNIT_BYTES / os_page_bytes());
   }
 
   std::map<unit_t, Run> held;

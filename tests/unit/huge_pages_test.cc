@@ -39,7 +39,6 @@ class HugePages : public testing::Test {
     return asked;
   }
   std::vector<char *> kept;
-  std::string system_default; /* first word of the system's setting */
 };
 }  // namespace
 
@@ -78,6 +77,7 @@ TEST_F(HugePages, ANeighbourThatIsNotFilledYetTellsNothing) {
 }
 
 TEST_F(HugePages, ASparseBlockEndsAllCredit) {
+  std::string system_default; /* first word of the setting */
   std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled") >> system_default;
   if (system_default == "[always]") GTEST_SKIP() << "the system gives huge pages unasked";
   huge_free(Filled(16 * kMiB));

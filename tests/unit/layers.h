@@ -95,5 +95,28 @@ inline std::uint32_t owner_of(const void *block) { return word_owner(map_lookup(
 
 inline std::size_t used_bytes() { return arena_usage().used; }
 
+/* Whole pages; reading them would make them resident. */
+inline std::size_t resident_pages(void *at, std::size_t bytes) {
+  std::vector<unsigned char> resident(bytes / os_page_bytes());
+  EXPECT_TRUE(os_resident_pages(at, bytes, resident.data()));
+  std::size_t count = 0;
+  for (unsigned char each : resident) count += each & 1;
+  return count;
+}
+
+/* A test with an owner, all of whose slabs have gone when it ends. */
+class WithAnOwner : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(static_cast<owner_t *>(owner), nullptr); }
+  void TearDown() override {
+    slab_release_empty(owner);
+    slab_check(owner);
+    arena_check();
+    EXPECT_EQ(used_bytes(), 0u) << "slabs without a block in use were kept";
+    EXPECT_EQ(owner->free_bytes, 0);
+  }
+  AttachedOwner owner;
+};
+
 }  // namespace hak_test
 #endif

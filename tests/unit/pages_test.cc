@@ -16,10 +16,7 @@ size_t ResidentAfterClearing(const std::vector<size_t> &used) {
   pages_drop(at, pages * page);
   for (size_t i : used) std::memset(at + i * page, 0xEE, page);
   pages_clear(at, pages * page);
-  std::vector<unsigned char> resident(pages);
-  EXPECT_TRUE(os_resident_pages(at, pages * page, resident.data()));
-  size_t count = 0;
-  for (unsigned char r : resident) count += r & 1;
+  size_t count = hak_test::resident_pages(at, pages * page);
   EXPECT_EQ(pages_drop(at, pages * page), count * page);
   EXPECT_EQ(pages_drop(at, pages * page), 0u) << "nothing was resident any more";
   for (size_t i : used) std::memset(at + i * page, 0xEE, page);

@@ -7,22 +7,11 @@
 
 namespace {
 
-using hak_test::AttachedOwner;
 using hak_test::record;
 using hak_test::slab_of;
 using hak_test::used_bytes;
 
-class Purge : public testing::Test {
- protected:
-  void SetUp() override { ASSERT_NE(static_cast<owner_t *>(owner), nullptr); }
-  void TearDown() override {
-    slab_release_empty(owner);
-    slab_check(owner);
-    arena_check();
-    EXPECT_EQ(used_bytes(), 0u) << "slabs without a block in use were kept";
-  }
-  AttachedOwner owner;
-};
+using Purge = hak_test::WithAnOwner;
 
 /* Slabs half of whose blocks are free, or any other part, at times that the test says. */
 class PurgeIdle : public Purge {
@@ -50,14 +39,10 @@ class PurgeIdle : public Purge {
     return purges;
   }
   size_t ResidentPages() const {
-    size_t pages = 0, page = os_page_bytes();
     std::set<unit_t> slabs;
     for (void *block : kept) slabs.insert(slab_of(block));
-    for (unit_t slab : slabs)
-      for (size_t at = 0; at < UNIT_BYTES; at += page) {
-        unsigned char resident = 0;
-        pages += os_resident_pages(map_address(slab) + at, page, &resident) && (resident & 1) != 0;
-      }
+    size_t pages = 0;
+    for (unit_t slab : slabs) pages += hak_test::resident_pages(map_address(slab), UNIT_BYTES);
     return pages;
   }
   std::vector<void *> kept;

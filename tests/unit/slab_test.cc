@@ -15,22 +15,13 @@ using hak_test::used_bytes;
 /* One class of each kind: 16 bytes, a slab with a tail, one unit, several units. */
 const unsigned kClasses[] = {1, 3, 20, 64, 65, 79, 96, 104, 112};
 
-class Slab : public testing::Test {
+class Slab : public hak_test::WithAnOwner {
  protected:
-  void SetUp() override { ASSERT_NE(static_cast<owner_t *>(owner), nullptr); }
-  void TearDown() override {
-    slab_release_empty(owner);
-    slab_check(owner);
-    arena_check();
-    EXPECT_EQ(used_bytes(), 0u) << "slabs without a block in use were kept";
-    EXPECT_EQ(owner->free_bytes, 0);
-  }
   size_t slabs_listed(unsigned size_class) {
     size_t count = 0;
     for (unit_t slab = owner->slabs[size_class]; slab != 0; slab = record(slab).slab.next) count++;
     return count;
   }
-  AttachedOwner owner;
 };
 
 }  // namespace

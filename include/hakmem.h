@@ -113,7 +113,7 @@ typedef struct hak_stats {
   uint64_t flushes;      /* magazines flushed to slabs                          */
   uint64_t remote_frees; /* blocks sent to the slab of another thread           */
   uint64_t adoptions;    /* slabs taken over from ended threads                 */
-  uint64_t mmap_calls, munmap_calls, mprotect_calls, madvise_calls, mremap_calls;
+  uint64_t mmap_calls, munmap_calls, madvise_calls, mremap_calls;
   uint64_t errors;       /* double, invalid and mismatched frees reported       */
 } hak_stats_t;
 

@@ -62,7 +62,7 @@ static HAK_NOINLINE void free_any(void *block) {
       error_report(ERROR_DOUBLE_FREE, block, 0, 0);
   } else if (word == word_make(0, KIND_INNER)) {
     error_report(ERROR_INTERIOR_FREE, block, bytes_around(block), 0);
-  } else if (map_unit_of(block) < the_map.units || !foreign_free(block)) {
+  } else if (arena_has(map_unit_of(block)) || !foreign_free(block)) {
     error_report(ERROR_WILD_FREE, block, 0, 0);
   }
   errno = saved_errno;
@@ -83,13 +83,34 @@ HAK_INLINE bool stays_when_shrunk(size_t held, size_t bytes) {
  * memory: from then on a size in C's free_sized may be any that is smaller.
  * Relaxed: what hands the block over orders it. */
 static atomic32 some_stayed_large;
+/* Set once a realloc has copied a growing block to a larger one than was asked
+ * for: from then on a block may be as much too large. Relaxed, as above. */
+static atomic32 some_grew_ahead;
+
+/* What realloc copies a growing block to: one that grows by small steps is copied
+ * at every fourth or so of its size. The result is at most most_grown(bytes). */
+HAK_INLINE size_t grown_ahead(size_t old_bytes, size_t bytes) { return max_size(bytes, old_bytes + old_bytes / 4); }
+HAK_INLINE size_t most_grown(size_t bytes) { return bytes + bytes / 4; }
+
+/* Whether a block of class `served` may be what a realloc that grew to `bytes` got. */
+static bool class_may_be_grown(size_t bytes, unsigned served) {
+  unsigned most = size_class_of(min_size(most_grown(bytes), LARGE_MAX_BYTES));
+  unsigned last = size_class_stand_in(most) > most ? size_class_stand_in(most) : size_class_coarse(most);
+  return size_class_of(bytes) <= served && served <= last;
+}
 
 /* Whether a block of that word can have been asked for with `bytes`. */
 static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_be_shrunk) {
   if (word == 0) return true; /* foreign or a mistake: alloc_free says */
   if (may_be_shrunk && atomic32_load_relaxed(&some_stayed_large) && bytes <= alloc_usable_size(block)) return true;
-  if (!is_class(word)) return word != word_make(0, KIND_HUGE) || huge_may_have_size(block, bytes);
-  if (bytes <= LARGE_MAX_BYTES && class_may_serve(size_class_of(bytes), word_kind(word))) return true;
+  bool may_be_grown = atomic32_load_relaxed(&some_grew_ahead) != 0;
+  if (!is_class(word)) {
+    if (word != word_make(0, KIND_HUGE)) return true; /* inside a block: alloc_free says */
+    return bytes <= PTRDIFF_MAX && huge_may_have_size(block, bytes, may_be_grown ? most_grown(bytes) : bytes);
+  }
+  if (bytes > LARGE_MAX_BYTES) return false;
+  if (class_may_serve(size_class_of(bytes), word_kind(word))) return true;
+  if (may_be_grown && class_may_be_grown(bytes, word_kind(word))) return true;
   return may_be_shrunk && stays_when_shrunk(size_classes[word_kind(word)].block_bytes, bytes);
 }
 
@@ -159,24 +180,28 @@ static void *realloc_foreign(void *block, size_t bytes) {
 }
 
 /* A lone block may grow where it is, or become huge without being copied. */
-static void *grow_single(void *block, size_t old_bytes, size_t bytes) {
+static void *grow_single(void *block, uint32_t word, size_t bytes) {
   unit_t slab = (unit_t)map_unit_of(block);
-  if (bytes <= LARGE_MAX_BYTES) return slab_extend_single(slab, size_class_above_tiny(bytes)) ? block : NULL;
-  void *moved = huge_from_run(block, old_bytes, bytes);
-  if (moved != NULL) alloc_free(block);
+  size_t old_bytes = size_classes[word_kind(word)].block_bytes;
+  if (bytes <= LARGE_MAX_BYTES) return slab_extend_single(slab, word, size_class_above_tiny(bytes)) ? block : NULL;
+  bool is_lost;
+  void *moved = huge_from_run(block, old_bytes, bytes, &is_lost);
+  if (is_lost) slab_lose_single(slab);
+  else if (moved != NULL) alloc_free(block);
   return moved;
 }
 
-static void *realloc_class(void *block, unsigned size_class, size_t bytes) {
+static void *realloc_class(void *block, uint32_t word, size_t bytes) {
+  unsigned size_class = word_kind(word);
   size_t old_bytes = size_classes[size_class].block_bytes;
   if (stays_when_shrunk(old_bytes, bytes)) return block;
   if (bytes < old_bytes) return realloc_smaller(block, old_bytes, bytes);
   if (size_class_is_single(size_class)) {
-    void *grown = grow_single(block, old_bytes, bytes);
+    void *grown = grow_single(block, word, bytes);
     if (grown != NULL) return grown;
   }
-  /* What grows by small steps is copied at every fourth or so of its size. */
-  void *moved = realloc_by_copy(block, old_bytes, max_size(bytes, old_bytes + old_bytes / 4));
+  if (grown_ahead(old_bytes, bytes) > bytes) atomic32_store_relaxed(&some_grew_ahead, 1);
+  void *moved = realloc_by_copy(block, old_bytes, grown_ahead(old_bytes, bytes));
   return moved != NULL ? moved : realloc_by_copy(block, old_bytes, bytes);
 }
 
@@ -194,14 +219,16 @@ void *alloc_realloc(void *block, size_t bytes) {
       error_report(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
       return no_memory();
     }
-    return realloc_class(block, size_class, bytes);
+    return realloc_class(block, word, bytes);
   }
   if (word == word_make(0, KIND_HUGE) && block == map_address((unit_t)map_unit_of(block))) {
-    if (bytes <= LARGE_MAX_BYTES / 2) return realloc_smaller(block, huge_usable_size(block), bytes);
+    /* One that was made huge by its alignment may be smaller than that, and grow. */
+    size_t old_bytes = huge_usable_size(block);
+    if (bytes <= min_size(old_bytes, LARGE_MAX_BYTES / 2)) return realloc_smaller(block, old_bytes, bytes);
     void *moved = huge_realloc(block, bytes);
     return moved != NULL ? moved : no_memory();
   }
-  if (word == 0 && map_unit_of(block) >= the_map.units) return realloc_foreign(block, bytes);
+  if (word == 0 && !arena_has(map_unit_of(block))) return realloc_foreign(block, bytes);
   if (word == 0)
     error_report(ERROR_WILD_FREE, block, 0, 0);
   else
@@ -244,6 +271,6 @@ size_t alloc_usable_size(const void *block) {
   if (HAK_LIKELY(is_class(word))) return size_classes[word_kind(word)].block_bytes;
   if (word == word_make(0, KIND_HUGE)) return huge_usable_size(block);
   size_t bytes = 0;
-  if (map_unit_of(block) >= the_map.units) foreign_usable_size(block, &bytes);
+  if (word == 0 && !arena_has(map_unit_of(block))) foreign_usable_size(block, &bytes);
   return bytes;
 }

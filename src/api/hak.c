@@ -6,7 +6,6 @@
 
 #include "../arena/arena.h"
 #include "../observe/stats.h"
-#include "../slab/pool.h"
 #include "alloc.h"
 #include "posix.h"
 
@@ -29,9 +28,7 @@ bool hak_owns(const void *address) { return map_lookup(address) != 0; }
 void hak_thread_flush(void) { heap_flush_thread(); }
 
 bool hak_trim(size_t keep_bytes) {
-  heap_flush_thread();
-  pool_sweep();
-  size_t purged = heap_purge_pages();
+  size_t purged = heap_trim();
   return arena_purge(keep_bytes) + purged > 0;
 }
 

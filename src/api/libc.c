@@ -12,6 +12,7 @@
 #include "posix.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,9 +35,10 @@ EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
 
 /* ---- Older names ---------------------------------------------------------------*/
 
-/* As glibc: an alignment that is no power of two is rounded up to one. */
+/* As glibc: an alignment that is no power of two is rounded up to one; EINVAL where
+ * there is none. */
 EXPORT void *memalign(size_t alignment, size_t bytes) {
-  if (alignment > (size_t)PTRDIFF_MAX / 2) {
+  if (alignment > SIZE_MAX / 2 + 1) {
     errno = EINVAL;
     return NULL;
   }
@@ -100,6 +102,8 @@ EXPORT int malloc_info(int options, FILE *stream) {
   }
   hak_stats_t stats;
   stats_collect(&stats);
+  int cancel_state; /* writing to a stream is a cancellation point, and malloc's functions are none */
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
   int written = fprintf(stream,
                         "<malloc version=\"1\">\n"
                         "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n"
@@ -109,5 +113,6 @@ EXPORT int malloc_info(int options, FILE *stream) {
                         "</malloc>\n",
                         stats.slab_count, stats.cached + stats.free_in_slabs, stats.huge_bytes > 0, stats.huge_bytes,
                         stats.committed, stats.reserved);
+  pthread_setcancelstate(cancel_state, NULL);
   return written < 0 ? -1 : 0;
 }

@@ -9,6 +9,7 @@
 #include "../observe/stats.h"
 #include "../slab/pool.h"
 #include "../support/config.h"
+#include "../support/error.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -17,12 +18,16 @@
 static hak_gate_t *const gates[] = {&pool_gate, &arena_gate, &metadata_gate};
 enum { GATES = sizeof gates / sizeof *gates };
 
-static void before_fork(void) { gates_close(gates, GATES); }
+static void before_fork(void) {
+  gates_close(gates, GATES);
+  heap_before_fork();
+}
 static void after_fork_in_parent(void) { gates_open(gates, GATES); }
 static void after_fork_in_child(void) {
   heap_after_fork();
   arena_after_fork();
-  gates_open(gates, GATES);
+  error_after_fork();
+  gates_open_in_child(gates, GATES);
 }
 
 /* Runs before any other library's constructor (-z initfirst), so our fork

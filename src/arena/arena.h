@@ -1,22 +1,19 @@
 /*
  * The arena: runs of units, from the system and back.
  *
- * A run is a row of consecutive units. Free runs of a zone are kept in a tree
- * ordered by length, then address: a request takes the shortest run that is
- * long enough, the lowest of those, and cuts it. Neighbouring free runs are one
- * run. So small requests fill the gaps of SuperSlabs in use, and untouched
- * memory, one long run at the end, comes last.
+ * A run is a row of consecutive units. Zones (zone.h) keep slabs and large blocks
+ * apart from huge blocks, which are too big to leave a gap that anything else fits
+ * well. Where the system gives no more, each serves the other's requests.
  *
- * A run that is given back stays resident ("dirty") for about a second, for
- * whoever needs memory next; then its pages go back to the system. arena_tick
- * does that; what is dirty beyond a share of the heap goes at once.
+ * A run that is given back stays resident ("dirty", dirty.h) for about a second, for
+ * whoever needs memory next; then its pages go back to the system. What is dirty
+ * beyond a share of the heap goes sooner. Purging takes time, so it is done by nobody
+ * who does not expect it: giving a run back only takes note, and arena_tick and
+ * arena_relieve purge, a bounded amount a call, with the gate open: the units are
+ * taken out of the free ones meanwhile.
  *
- * Zones keep slabs and large blocks apart from huge blocks, which are too big
- * to leave a gap that anything else fits well. Where the system gives no more,
- * each serves the other's requests.
- *
- * Everything here takes the arena's gate, the innermost but for metadata's, and
- * is thread-safe.
+ * Everything here takes the arena's gate, the innermost but for metadata's, for a
+ * microsecond or so, and is thread-safe.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -43,30 +40,47 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
 void arena_clear_stale(unit_t first, size_t units);
 /* Gives a run back whole. The words of its units are 0 again. */
 void arena_give(unit_t first, size_t units);
-/* The same for a run whose pages are gone already (read as zero). */
+/* The same for a run that has been mapped anew: it reads as zero, and no huge pages
+ * were asked for. */
 void arena_give_clean(unit_t first, size_t units);
 /* Makes a run longer in place if the units behind it are free. */
 bool arena_extend(unit_t first, size_t old_units, size_t new_units);
 
-/* Gives the pages of dirty free units back to the system: those older than a
- * second (tick, cheap when there is nothing to do); all but `keep_bytes`
- * (purge). Return the bytes that went. */
+/* Whether the unit exists; what lies elsewhere in the window is not ours. */
+bool arena_has(size_t unit);
+
+/* Gives the pages of dirty free units back to the system. Each returns the bytes that
+ * went.
+ * tick: those older than a second, 4 MiB at the most; cheap when there is nothing to do.
+ * relieve: what is dirty beyond the share that is kept, as much as the caller has just
+ *   freed, or 4 MiB if that is more.
+ * purge: all but `keep_bytes`. */
 size_t arena_tick(uint64_t now_ms);
+size_t arena_relieve_now(size_t freed_units);
 size_t arena_purge(size_t keep_bytes);
 
-/* Free bytes inside slabs: the slab layer reports changes, so that the arena
- * knows how dense the heap is before it asks for huge pages. */
+extern atomic32 arena_is_strained; /* there is something for relieve; relaxed, a hint */
+HAK_INLINE void arena_relieve(size_t freed_units) {
+  if (HAK_UNLIKELY(atomic32_load_relaxed(&arena_is_strained) != 0)) arena_relieve_now(freed_units);
+}
+
+/* What the layers above tell, so that the arena knows how dense the heap is before it
+ * asks for huge pages: changes of the free bytes inside slabs, and of the units in
+ * large blocks. */
 void arena_note_free_in_slabs(int64_t change_bytes);
+void arena_note_large(int64_t change_units);
 
 typedef struct {
   size_t committed, used, dirty, metadata;
 } arena_usage_t;
 arena_usage_t arena_usage(void);
-/* One past the last unit of a zone that exists. */
-unit_t arena_zone_end(zone_id_t zone);
+/* The next row of units of a zone that exist, behind `*end`; false if there is none.
+ * Begin with both 0. */
+bool arena_next_extent(zone_id_t zone, unit_t *first, unit_t *end);
 
 /* In a forked child. A thread of the parent that was about to write the words of
- * a run that it held has never done so: the check below then does not ask for them. */
+ * a run that it held has never done so: the check below then does not ask for them.
+ * One that was purging has taken the units with it. */
 void arena_after_fork(void);
 
 /* Aborts through HAK_CHECK if an invariant is broken. Debug and tests. */

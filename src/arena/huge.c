@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-HAK_INLINE unit_record_t *record(unit_t unit) { return &the_map.records[unit]; }
 static size_t units_for(size_t bytes) { return (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT; }
 
 /* Release: a thread that is handed the block later reads these words; what
@@ -24,26 +23,28 @@ static unit_t take(size_t units, size_t alignment, bool *is_zero) {
   unit_t first = arena_take(ZONE_HUGE, units, align_units, is_zero);
   if (first == 0 && must_units < align_units) first = arena_take(ZONE_HUGE, units, must_units, is_zero);
   if (first == 0) return 0;
-  record(first)->huge.moved = false;
-  record(first)->huge.asked_units = (uint32_t)units;
+  map_record(first)->huge.moved = false;
+  map_record(first)->huge.asked_units = (uint32_t)units;
   write_words(first, 1, units, word_make(0, KIND_INNER));
   write_words(first, 0, 1, word_make(0, KIND_HUGE));
   return first;
 }
 
+/* The system has taken the memory of a run away, and does not map it again: the run
+ * stays out of use. */
+static void lose(unit_t first, size_t units) { write_words(first, 0, units, word_make(0, KIND_INNER)); }
+
 static void give(unit_t first) {
-  size_t units = record(first)->run_units;
+  size_t units = map_record(first)->run_units;
   write_words(first, 1, units, 0);
-  if (!record(first)->huge.moved) {
+  if (!map_record(first)->huge.moved) {
     arena_give(first, units);
-  } else if (os_renew(map_address(first), units << UNIT_SHIFT, the_map.is_reserved)) {
+  } else if (map_commit_again(map_address(first), units << UNIT_SHIFT)) {
     arena_give_clean(first, units);
   } else if (os_is_readable(map_address(first))) {
     arena_give(first, units);
   } else {
-    /* The system has unmapped it, then refused to map it afresh: as in
-     * huge_from_run, the range stays out of use. */
-    write_words(first, 0, units, word_make(0, KIND_INNER));
+    lose(first, units);
   }
 }
 
@@ -58,16 +59,19 @@ void *huge_alloc(size_t bytes, size_t alignment, bool zeroed) {
 }
 
 /* Of two threads that free the same block, one gets the word. */
-static bool claim(unit_t first) {
+static bool claim(unit_t first, uint32_t word) {
   uint32_t expected = word_make(0, KIND_HUGE);
-  return atomic32_cas_acq_rel(map_word(first), &expected, 0);
+  return atomic32_cas_acq_rel(map_word(first), &expected, word);
 }
 
 bool huge_free(void *address) {
   unit_t first = (unit_t)map_unit_of(address);
-  if (!claim(first)) return false;
-  huge_pages_learn(first, record(first)->run_units);
+  size_t units = map_record(first)->run_units;
+  if (!claim(first, 0)) return false;
+  huge_pages_learn(first, units);
   give(first);
+  arena_relieve(units);
+  arena_tick(os_now_ms());
   return true;
 }
 
@@ -78,71 +82,112 @@ static unit_t take_for_growth(size_t units) {
   return first != 0 ? first : take(units, 1, NULL);
 }
 
+/* Where the contents are, and what is left to be had. */
+typedef enum {
+  MOVE_DONE,
+  MOVE_SOURCE_LOST,      /* the contents are at the destination                 */
+  MOVE_DESTINATION_LOST, /* the contents are at the source                      */
+} move_t;
+
 /* Moves whole pages; where the system refuses, piece by piece, and copies those
  * pieces that it refuses as well: kernels before 6.17 move only what lies in one
- * mapping, and have unmapped the destination when they find that it does not. */
-static bool move_contents(char *to, char *from, size_t bytes) {
+ * mapping, and have unmapped the destination when they find that it does not. What
+ * lay at `from` is mapped anew: otherwise the system could put something else there. */
+static move_t move_contents(char *to, char *from, size_t bytes) {
   size_t whole_pages = align_up(bytes, os_page_bytes());
-  if (os_move_pages(from, to, whole_pages)) return true;
-  if (!os_renew(to, whole_pages, the_map.is_reserved) && !os_is_readable(to)) return false;
-  if (bytes <= OS_HUGE_PAGE_BYTES) {
+  os_moved_t moved = os_move_pages(from, to, whole_pages);
+  if (moved == OS_MOVED) return os_map(from, whole_pages) == OS_MAPPED ? MOVE_DONE : MOVE_SOURCE_LOST;
+  if (moved == OS_MOVE_REFUSED && !map_commit_again(to, whole_pages) && !os_is_readable(to))
+    return MOVE_DESTINATION_LOST;
+  if (moved == OS_MOVE_UNTRIED || bytes <= OS_HUGE_PAGE_BYTES) {
     memcpy(to, from, bytes);
-    return true;
+    return MOVE_DONE;
   }
   size_t head = align_up(bytes / 2, OS_HUGE_PAGE_BYTES);
-  return move_contents(to, from, head) && move_contents(to + head, from + head, bytes - head);
+  move_t first = move_contents(to, from, head);
+  if (first == MOVE_DESTINATION_LOST) return first;
+  move_t second = move_contents(to + head, from + head, bytes - head);
+  /* Half of the contents would be here and half there. But what could be mapped again
+   * once can be so again. */
+  HAK_CHECK(second != MOVE_DESTINATION_LOST);
+  return first != MOVE_DONE ? first : second;
 }
 
-void *huge_from_run(void *from, size_t length, size_t bytes) {
+void *huge_from_run(void *from, size_t length, size_t bytes, bool *from_is_lost) {
+  *from_is_lost = false;
   unit_t to = take_for_growth(units_for(bytes));
   if (to == 0) return NULL;
-  record(to)->huge.asked_units = (uint32_t)units_for(bytes);
-  record(to)->huge.moved = true;
+  map_record(to)->huge.asked_units = (uint32_t)units_for(bytes);
+  map_record(to)->huge.moved = true;
   size_t kept = min_size(length, bytes);
-  /* The system has taken the destination away and does not give it back: it stays
-   * out of use. That can only be at the first step, before anything has moved:
-   * what was mapped again once can be so again. */
-  if (!move_contents(map_address(to), from, kept)) return NULL;
+  move_t moved = move_contents(map_address(to), from, kept);
+  if (moved == MOVE_DESTINATION_LOST) {
+    lose(to, map_record(to)->run_units);
+    return NULL;
+  }
+  *from_is_lost = moved == MOVE_SOURCE_LOST;
   huge_pages_moved((unit_t)map_unit_of(from), to, units_for(kept));
-  huge_pages_use((unit_t)(to + units_for(kept)), record(to)->run_units - units_for(kept));
+  huge_pages_use((unit_t)(to + units_for(kept)), map_record(to)->run_units - units_for(kept));
   return map_address(to);
+}
+
+/* In place, or nothing is changed. The block is claimed. */
+static bool grow_in_place(unit_t first, size_t old_units, size_t new_units) {
+  bool is_much = new_units - old_units >= SUPERSLAB_UNITS;
+  if (is_much) huge_pages_learn(first, old_units);
+  if (!arena_extend(first, old_units, new_units)) return false;
+  if (is_much) huge_pages_use((unit_t)(first + old_units), new_units - old_units);
+  write_words(first, old_units, new_units, word_make(0, KIND_INNER));
+  return true;
+}
+
+/* Shrinking gives the tail back, but not for a trifle. The block is claimed. */
+static void shrink(unit_t first, size_t old_units, size_t new_units) {
+  size_t surplus = old_units - new_units;
+  if (surplus <= old_units / 8) return;
+  unit_t tail = (unit_t)(first + new_units);
+  write_words(tail, 0, 1, 0);
+  map_record(first)->run_units = (uint32_t)new_units;
+  map_record(tail)->run_units = (uint32_t)surplus;
+  map_record(tail)->huge.moved = map_record(first)->huge.moved;
+  give(tail);
 }
 
 void *huge_realloc(void *address, size_t bytes) {
   unit_t first = (unit_t)map_unit_of(address);
-  size_t old_units = record(first)->run_units, new_units = units_for(bytes);
-  if (new_units > UINT32_MAX / 2) return NULL;
-  if (new_units > old_units) {
-    bool is_much = new_units - old_units >= SUPERSLAB_UNITS;
-    if (is_much) huge_pages_learn(first, old_units);
-    if (arena_extend(first, old_units, new_units)) {
-      if (is_much) huge_pages_use((unit_t)(first + old_units), new_units - old_units);
-      write_words(first, old_units, new_units, word_make(0, KIND_INNER));
-      record(first)->huge.asked_units = (uint32_t)new_units;
-      return address;
-    }
-    void *moved = huge_from_run(address, old_units << UNIT_SHIFT, bytes);
-    if (moved != NULL && claim(first)) give(first); /* it is empty now: nothing to learn */
-    return moved;
+  size_t new_units = units_for(bytes);
+  /* Claimed while it changes, so that a thread that frees it meanwhile, by mistake,
+   * finds no block and does not give back a run that is being changed. */
+  if (new_units > UINT32_MAX / 2 || !claim(first, word_make(0, KIND_INNER))) return NULL;
+  size_t old_units = map_record(first)->run_units;
+  void *result = address;
+  bool stays = true, is_lost = false;
+  if (new_units <= old_units) {
+    shrink(first, old_units, new_units);
+  } else if (!grow_in_place(first, old_units, new_units)) {
+    result = huge_from_run(address, old_units << UNIT_SHIFT, bytes, &is_lost);
+    stays = result == NULL;
+    if (stays) new_units = map_record(first)->huge.asked_units;
   }
-  /* Shrinking gives the tail back, but not for a trifle. */
-  size_t surplus = old_units - new_units;
-  if (surplus > old_units / 8) {
-    write_words(first, new_units, old_units, 0);
-    record(first)->run_units = (uint32_t)new_units;
-    unit_t tail = (unit_t)(first + new_units);
-    record(tail)->run_units = (uint32_t)surplus;
-    record(tail)->huge.moved = record(first)->huge.moved;
-    give(tail);
+  if (stays) {
+    map_record(first)->huge.asked_units = (uint32_t)new_units;
+    /* Release: what has changed is there for whoever is handed the block. */
+    atomic32_store_release(map_word(first), word_make(0, KIND_HUGE));
+  } else if (is_lost) {
+    lose(first, old_units);
+  } else {
+    write_words(first, 0, 1, 0);
+    give(first); /* it is empty now: nothing to learn */
+    arena_relieve(old_units);
   }
-  record(first)->huge.asked_units = (uint32_t)new_units;
-  return address;
+  return result;
 }
 
-bool huge_may_have_size(const void *address, size_t bytes) {
-  return units_for(max_size(bytes, 1)) == record((unit_t)map_unit_of(address))->huge.asked_units;
+bool huge_may_have_size(const void *address, size_t least, size_t most) {
+  size_t asked = map_record((unit_t)map_unit_of(address))->huge.asked_units;
+  return units_for(max_size(least, 1)) <= asked && asked <= units_for(max_size(most, 1));
 }
 
 size_t huge_usable_size(const void *address) {
-  return (size_t)record((unit_t)map_unit_of(address))->run_units << UNIT_SHIFT;
+  return (size_t)map_record((unit_t)map_unit_of(address))->run_units << UNIT_SHIFT;
 }

@@ -21,15 +21,18 @@ void *huge_alloc(size_t bytes, size_t alignment, bool zeroed);
  * freed it first. */
 bool huge_free(void *address);
 /* The block with its first min(old, new) bytes; NULL when there is no memory, and
- * the old block is as it was. `bytes` may be any size above zero. */
+ * the old block is as it was; so it is if another thread has freed it. `bytes` may be
+ * any size above zero. */
 void *huge_realloc(void *address, size_t bytes);
 /* A huge block of `bytes` that takes over the contents of [from, from + length),
  * moving whole pages where it can; `from` is a run that starts a page, its
- * contents are unspecified afterwards. NULL: `from` is as it was. */
-void *huge_from_run(void *from, size_t length, size_t bytes);
+ * contents are unspecified afterwards. NULL: `from` is as it was. `from_is_lost`: the
+ * system has taken away what lay there, and the run must stay out of use. */
+void *huge_from_run(void *from, size_t length, size_t bytes, bool *from_is_lost);
 size_t huge_usable_size(const void *address);
-/* Whether the block can be one that was asked for with `bytes`: exact to a unit. */
-bool huge_may_have_size(const void *address, size_t bytes);
+/* Whether the block can be one that was asked for with `least` to `most` bytes:
+ * exact to a unit. */
+bool huge_may_have_size(const void *address, size_t least, size_t most);
 
 HAK_C_END
 #endif

@@ -1,7 +1,6 @@
 /* See map.h. SPDX-License-Identifier: MIT */
 #include "map.h"
 
-#include "../os/os.h"
 #include "../support/config.h"
 
 #include <unistd.h>
@@ -10,14 +9,17 @@ map_t the_map;
 
 enum { TABLES = 6 }; /* the page map comes first and starts the window */
 
-/* How far each table is committed, in bytes from its start, a zone at a time:
- * guarded by the arena's gate like every commit. */
-static size_t committed_to[ZONE_COUNT][TABLES];
+/* How far each table is mapped, in bytes from its start, a zone at a time: guarded by
+ * the arena's gate like every commit. */
+static size_t mapped_to[ZONE_COUNT][TABLES];
+static size_t mapped_bytes; /* of all tables */
 
 #define GUARD_BYTES HAK_MIB(2)
 
 /* Smallest window worth having, and the largest that is asked for. */
 static const size_t window_max = HAK_GIB(16 * 1024), window_min = HAK_GIB(1);
+
+/* ---- The tables' sizes ---------------------------------------------------------*/
 
 /* Bytes for 32 units: the SuperSlab table has one element for so many. */
 static size_t table_bytes_x32(int table) {
@@ -28,35 +30,117 @@ static size_t table_bytes_x32(int table) {
   return sizes[table];
 }
 
-static void *table_start(int table) {
+static char *table_start(int table) {
   void *const starts[TABLES] = {the_map.base,      the_map.records,     the_map.shared,
                                 the_map.free_bits, the_map.remote_bits, the_map.superslabs};
   return starts[table];
 }
 
+/* Where in a table the elements of a unit and those after it begin: `unit` is a
+ * multiple of 32. */
+static size_t table_offset(int table, size_t unit) { return table_bytes_x32(table) * (unit / SUPERSLAB_UNITS); }
+
 /* What a unit number must be a multiple of so that every table's element for it
- * starts a page: where zones start, so that committing the tables of one never
- * touches a page of the other's. The sparsest table has 32 bytes for 32 units. */
-static size_t zone_granule_units(void) { return max_size(os_page_bytes(), SUPERSLAB_UNITS); }
-
-
-size_t map_table_bytes_per_unit(void) {
-  size_t bytes = 0;
-  for (int i = 0; i < TABLES; i++) bytes += table_bytes_x32(i);
-  return bytes / 32;
-}
+ * starts a page. The sparsest table has 32 bytes for 32 units. */
+static size_t page_granule_units(void) { return max_size(os_page_bytes(), SUPERSLAB_UNITS); }
 
 static size_t page_map_bytes(size_t window_bytes) {
-  return align_up(table_bytes_x32(0) * (window_bytes >> UNIT_SHIFT) / 32, os_page_bytes());
+  return align_up(table_offset(0, window_bytes >> UNIT_SHIFT), os_page_bytes());
 }
 
+size_t map_table_bytes(void) { return mapped_bytes; }
+
+/* ---- Committing ------------------------------------------------------------------*/
+os_mapped_t map_commit(void *at, size_t bytes) {
+  if (!the_map.is_held) return os_map(at, bytes);
+  return os_map_over(at, bytes) ? OS_MAPPED : OS_REFUSED;
+}
+
+bool map_commit_again(void *at, size_t bytes) { return os_map_over(at, bytes); }
+
+static void uncommit(void *at, size_t bytes) {
+  if (the_map.is_held) os_reserve_over(at, bytes);
+  else os_release(at, bytes);
+}
+
+/* How far `table` of the zone has to be mapped for units below `to`. The page where the
+ * other zone's elements begin is mapped already (share_pages). */
+static size_t table_wanted(zone_id_t zone, int table, size_t to) {
+  size_t page = os_page_bytes(), wanted = align_up(table_offset(table, align_up(to, SUPERSLAB_UNITS)), page);
+  return zone == ZONE_SMALL ? min_size(wanted, align_down(table_offset(table, the_map.zone_end[zone]), page)) : wanted;
+}
+
+/* Maps `table` of the zone for units below `to`. `at` and `bytes` say what was mapped. */
+static os_mapped_t commit_table(zone_id_t zone, int table, size_t to, char **at, size_t *bytes) {
+  size_t *done = &mapped_to[zone][table];
+  size_t wanted = table_wanted(zone, table, to);
+  *at = table_start(table) + *done;
+  *bytes = wanted > *done ? wanted - *done : 0;
+  if (*bytes == 0) return OS_MAPPED;
+  /* The page map can be read already, throughout. */
+  os_mapped_t mapped = table == 0 ? (os_map_over(*at, *bytes) ? OS_MAPPED : OS_REFUSED) : map_commit(*at, *bytes);
+  if (mapped != OS_MAPPED) *bytes = 0;
+  *done += *bytes;
+  return mapped;
+}
+
+/* All tables or none. */
+static os_mapped_t commit_tables(zone_id_t zone, size_t to) {
+  char *at[TABLES];
+  size_t bytes[TABLES];
+  os_mapped_t mapped = OS_MAPPED;
+  int table = TABLES;
+  /* The page map last: it is not taken back. */
+  while (mapped == OS_MAPPED && table > 0) table--, mapped = commit_table(zone, table, to, &at[table], &bytes[table]);
+  for (int done = TABLES - 1; done >= table; done--) {
+    if (mapped == OS_MAPPED) {
+      mapped_bytes += bytes[done];
+    } else if (bytes[done] > 0) {
+      uncommit(at[done], bytes[done]);
+      mapped_to[zone][done] -= bytes[done];
+    }
+  }
+  return mapped;
+}
+
+static bool tables_reach(zone_id_t zone, size_t to) {
+  for (int i = 0; i < TABLES; i++)
+    if (table_wanted(zone, i, to) > mapped_to[zone][i]) return false;
+  return true;
+}
+
+/* Farther than is needed, so that they are rarely grown; a half, or 64 MiB's. */
+static os_mapped_t commit_tables_ahead(zone_id_t zone, size_t to) {
+  enum { AHEAD_UNITS = 1024 };
+  if (tables_reach(zone, to)) return OS_MAPPED;
+  size_t ahead = to + max_size(AHEAD_UNITS, (to - the_map.zone_first[zone]) / 2);
+  if (commit_tables(zone, min_size(ahead, the_map.zone_end[zone])) == OS_MAPPED) return OS_MAPPED;
+  return commit_tables(zone, to);
+}
+
+os_mapped_t map_commit_units(zone_id_t zone, unit_t from, unit_t to) {
+  char *at = map_address(from);
+  size_t bytes = (size_t)(to - from) << UNIT_SHIFT;
+  /* Memory first: a request that is much too large is refused before tables are made
+   * for it. */
+  os_mapped_t mapped = map_commit(at, bytes);
+  if (mapped != OS_MAPPED) return mapped;
+  for (int i = 0; i < TABLES; i++) /* nothing of what was left out behind the last call's end is needed */
+    mapped_to[zone][i] = max_size(mapped_to[zone][i], align_down(table_offset(i, from), os_page_bytes()));
+  mapped = commit_tables_ahead(zone, to);
+  if (mapped != OS_MAPPED) uncommit(at, bytes);
+  return mapped;
+}
+
+/* ---- The plan ----------------------------------------------------------------------*/
+
 /* Cuts the window into its parts. */
-static void plan(char *base, size_t bytes, bool is_reserved) {
+static void plan(char *base, size_t bytes, bool is_held) {
   size_t units = bytes >> UNIT_SHIFT;
   char *next = base, *parts[TABLES];
   for (int i = 0; i < TABLES; i++) {
     parts[i] = next;
-    next += align_up(table_bytes_x32(i) * (units / 32), GUARD_BYTES) + GUARD_BYTES;
+    next += align_up(table_offset(i, units), GUARD_BYTES) + GUARD_BYTES;
   }
   the_map.base = base;
   the_map.records = (void *)parts[1];
@@ -72,84 +156,93 @@ static void plan(char *base, size_t bytes, bool is_reserved) {
   the_map.metadata_end = the_map.metadata + bytes / 64;
   next = the_map.metadata_end + GUARD_BYTES;
 
-  size_t granule = zone_granule_units();
+  /* Where the zones meet, their tables' elements had better not share pages; in a
+   * small window they may (share_pages). */
+  size_t granule = page_granule_units();
+  if (granule > units / 64) granule = SUPERSLAB_UNITS;
   size_t first = align_up((size_t)(next - base) >> UNIT_SHIFT, granule);
   size_t middle = align_up(first + (units - first) / 2, granule);
   the_map.zone_first[ZONE_SMALL] = (unit_t)first;
   the_map.zone_end[ZONE_SMALL] = (unit_t)middle;
   the_map.zone_first[ZONE_HUGE] = (unit_t)middle;
-  the_map.zone_end[ZONE_HUGE] = (unit_t)align_down(units, granule);
-  the_map.is_reserved = is_reserved;
-  /* Last: from here on addresses are found to be inside. Lookups outside the
-   * committed part of the page map read zeroes, as it is readable throughout. */
-  the_map.units = units;
+  the_map.zone_end[ZONE_HUGE] = (unit_t)align_down(units, SUPERSLAB_UNITS);
+  the_map.is_held = is_held;
 }
 
-/* Eight times the machine's memory is room for any heap that it can hold. More
- * costs nothing natively, but emulators keep a record for each reserved page, and
- * a program that locks all its memory or limits its address space later counts it. */
-static size_t reserve_bytes(void) {
+/* Maps the pages in which both zones have elements, if there are any. */
+static bool share_pages(void) {
+  for (int i = 0; i < TABLES; i++) {
+    size_t meeting = table_offset(i, the_map.zone_first[ZONE_HUGE]), page = os_page_bytes();
+    char *at = table_start(i) + align_down(meeting, page);
+    mapped_to[ZONE_SMALL][i] = align_down(table_offset(i, the_map.zone_first[ZONE_SMALL]), page);
+    mapped_to[ZONE_HUGE][i] = align_up(meeting, page);
+    if (meeting % page == 0) continue;
+    if (!(i == 0 ? os_map_over(at, page) : map_commit(at, page) == OS_MAPPED)) return false;
+    mapped_bytes += page;
+  }
+  return true;
+}
+
+/* ---- The place ----------------------------------------------------------------------*/
+
+/* Eight times the machine's memory is room for any heap that it can hold; where address
+ * space is limited, four times the limit, as the page map counts. */
+static size_t wanted_bytes(void) {
   if (config()->reserve_bytes != 0) return config()->reserve_bytes;
-  size_t memory = max_size(os_physical_memory(), HAK_GIB(8));
-  return min_size((size_t)1 << (log2_floor(8 * memory - 1) + 1), window_max);
+  size_t memory = max_size(os_physical_memory(), HAK_GIB(8)), limit = os_address_space_limit();
+  size_t wanted = 8 * memory;
+  if (limit < wanted / 4) wanted = max_size(4 * limit, HAK_GIB(64));
+  return min_size((size_t)1 << (log2_floor(wanted - 1) + 1), window_max);
 }
 
-/* A reserved window: one mapping, its page map readable. */
-static bool init_reserved(void) {
-  for (size_t bytes = reserve_bytes(); bytes >= window_min; bytes /= 4) {
-    char *at = os_reserve(NULL, bytes + OS_HUGE_PAGE_BYTES);
-    if (at == NULL) continue;
-    char *base = (char *)align_up((uintptr_t)at, OS_HUGE_PAGE_BYTES);
-    if (os_protect_readable(base, page_map_bytes(bytes))) {
-      plan(base, bytes, true);
-      return true;
-    }
-    os_release(at, bytes + OS_HUGE_PAGE_BYTES);
+/* Knuth's multiplicative hash: as random as the number, which is. */
+static size_t scatter(size_t number) { return (number * 0x9E3779B97F4A7C15u) >> 20; }
+
+/* The system puts mappings below each other from where it has just put one, or above
+ * each other from a third or a quarter of the address space on, and programs that are
+ * not to be moved far below or above. What lies between a quarter and a half of the
+ * next power of two below that place is left alone; its upper half is better, as some
+ * virtual machines of languages begin at a quarter. Random, as the probe is. */
+static bool place_planned(size_t bytes) {
+  enum { TRIES = 4 };
+  char *probe = os_reserve(os_page_bytes());
+  if (probe == NULL) return false;
+  os_release(probe, os_page_bytes());
+  size_t span = (size_t)1 << log2_floor((uintptr_t)probe), from = span / 8 * 3;
+  if (bytes > span / 8) from = span / 4;
+  if (bytes > span / 2 - from) return false;
+  size_t places = (span / 2 - from - bytes) / OS_HUGE_PAGE_BYTES + 1;
+  for (size_t i = 0; i < TRIES; i++) {
+    char *base = (char *)from + scatter(((uintptr_t)probe >> 12) + i) % places * OS_HUGE_PAGE_BYTES;
+    if (os_map_readable(base, page_map_bytes(bytes)) != OS_MAPPED) continue;
+    plan(base, bytes, false);
+    if (share_pages()) return true;
+    os_release(base, page_map_bytes(bytes));
   }
   return false;
 }
 
-/* A planned window: only its page map is mapped. It lies below where the kernel
- * has just placed a page, farther than the process may ever map: the kernel
- * places mappings downwards from there, so the two never meet. */
-static bool init_planned(size_t limit_bytes) {
-  void *probe = os_reserve(NULL, os_page_bytes());
-  if (probe == NULL) return false;
-  os_release(probe, os_page_bytes());
-  size_t limit = min_size(limit_bytes, window_max / 4);
-  size_t granule_bytes = zone_granule_units() << UNIT_SHIFT;
-  size_t wanted = max_size(window_min, (size_t)1 << (log2_floor(max_size(limit * 4, HAK_GIB(64)) - 1) + 1));
-  for (size_t bytes = wanted; bytes >= max_size(window_min, 4 * granule_bytes); bytes /= 4) {
-    size_t distance = bytes + 2 * limit + HAK_GIB(1);
-    if ((uintptr_t)probe <= distance) continue;
-    char *base = (char *)align_down((uintptr_t)probe - distance, OS_HUGE_PAGE_BYTES);
-    if (os_reserve_readable(base, page_map_bytes(bytes)) != NULL) {
-      plan(base, bytes, false);
-      return true;
-    }
+static bool place_held(size_t bytes) {
+  char *at = os_reserve(bytes + OS_HUGE_PAGE_BYTES);
+  if (at == NULL) return false;
+  char *base = (char *)align_up((uintptr_t)at, OS_HUGE_PAGE_BYTES);
+  if (os_map_readable_over(base, page_map_bytes(bytes))) {
+    plan(base, bytes, true);
+    if (share_pages()) return true;
   }
+  os_release(at, bytes + OS_HUGE_PAGE_BYTES);
   return false;
 }
 
 bool map_init(void) {
   config_read(environ); /* a static program allocates before any constructor */
-  size_t limit = os_address_space_limit();
-  bool found = limit == SIZE_MAX ? init_reserved() || init_planned(SIZE_MAX) : init_planned(limit);
-  return found;
-}
-
-bool map_commit(void *at, size_t bytes) { return the_map.is_reserved ? os_commit(at, bytes) : os_map(at, bytes); }
-
-bool map_commit_tables(zone_id_t zone, unit_t to) {
-  for (int i = 0; i < TABLES; i++) {
-    size_t *done = &committed_to[zone][i];
-    if (*done == 0) *done = table_bytes_x32(i) * (the_map.zone_first[zone] / 32);
-    size_t wanted = align_up(table_bytes_x32(i) * align_up(to, SUPERSLAB_UNITS) / 32, os_page_bytes());
-    if (wanted <= *done) continue;
-    char *at = (char *)table_start(i) + *done;
-    /* The page map is mapped already, readable, in both kinds of window. */
-    if (!(i == 0 ? os_commit(at, wanted - *done) : map_commit(at, wanted - *done))) return false;
-    *done = wanted;
+  mapped_bytes = 0;
+  for (size_t bytes = wanted_bytes(); bytes >= window_min; bytes /= 4) {
+    if (!place_planned(bytes) && !place_held(bytes)) continue;
+    /* Last: from here on addresses are found to be inside. Lookups outside the mapped
+     * parts read zeroes, as the page map is readable throughout. */
+    the_map.units = bytes >> UNIT_SHIFT;
+    return true;
   }
-  return true;
+  return false;
 }

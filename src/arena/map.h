@@ -10,19 +10,20 @@
  *   | page map | unit records | shared | free bits | remote bits | SuperSlabs |
  *   | thread heaps | metadata | ...gap... | zone SMALL ... | zone HUGE ...      |
  *
- * The tables cost address space, not memory: each is committed as far as its
- * zone has grown. Addresses are written once, by map_init, and then read-only.
- *
- * Where a window can be reserved as a whole (eight times the machine's memory, or
- * less by quarters), it is. Where address space is limited (RLIMIT_AS) the window is only planned,
- * at a place where nothing lies, and its parts are mapped as they are needed.
+ * The window is planned, not reserved: it is put where nothing lies and where the
+ * system puts nothing of itself, and its parts are mapped as they are needed, each
+ * at its planned place. So the process has no more address space in use than its
+ * heap, which is what limits, locked memory and core files count. Should the program
+ * map something there itself, the heap goes on behind it (zone.h). Where there is no
+ * such place (emulators, sanitizers), the window is reserved as a whole, "held".
+ * Addresses are written once, by map_init, and then read-only.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef HAK_MAP_H
 #define HAK_MAP_H
 
-#include "../base/base.h"
+#include "../os/os.h"
 
 HAK_C_BEGIN
 
@@ -99,6 +100,7 @@ typedef struct {
   bool huge_page;
   uint64_t dirtied_ms;                 /* when a unit was last given back      */
 } __attribute__((aligned(32))) superslab_t;
+static_assert(sizeof(superslab_t) == 32, "the table's size in docs/design.md");
 
 typedef enum { ZONE_SMALL, ZONE_HUGE, ZONE_COUNT } zone_id_t;
 
@@ -113,7 +115,7 @@ typedef struct {
   char *heaps, *heaps_end;
   char *metadata, *metadata_end;
   unit_t zone_first[ZONE_COUNT], zone_end[ZONE_COUNT];
-  bool is_reserved;
+  bool is_held; /* reserved as a whole */
 } map_t;
 
 /* Zero, so that no address is inside, until map_init has succeeded. */
@@ -121,19 +123,24 @@ extern map_t the_map;
 
 /* Finds the window. Not thread-safe: called once under the arena's gate. */
 bool map_init(void);
-/* Makes part of the window writable; page-aligned. */
-bool map_commit(void *at, size_t bytes);
-/* Makes the tables usable for the units of a zone below `to`. On failure some
- * may be; the next call goes on from there. */
-bool map_commit_tables(zone_id_t zone, unit_t to);
-/* Bytes of table that a unit costs. */
-size_t map_table_bytes_per_unit(void);
+/* Makes part of the window writable; page-aligned. Reads as zero. Unless it is
+ * OS_MAPPED, nothing has changed. */
+os_mapped_t map_commit(void *at, size_t bytes);
+/* The same for part of the window that has been so already, whatever lies there now. */
+bool map_commit_again(void *at, size_t bytes);
+/* The same for the units [from, to) of a zone and their elements in the tables. `from`
+ * is where the last call ended or, behind something of the program's, farther. */
+os_mapped_t map_commit_units(zone_id_t zone, unit_t from, unit_t to);
+/* Bytes of the tables that are mapped. */
+size_t map_table_bytes(void);
 
 HAK_INLINE atomic32 *map_word(size_t unit) { return (atomic32 *)the_map.base + unit; }
 /* SIZE_MAX-like values for addresses outside: compare with the_map.units. */
 HAK_INLINE size_t map_unit_of(const void *address) {
   return ((uintptr_t)address - (uintptr_t)the_map.base) >> UNIT_SHIFT;
 }
+HAK_INLINE unit_record_t *map_record(unit_t unit) { return &the_map.records[unit]; }
+HAK_INLINE superslab_t *map_superslab(size_t number) { return &the_map.superslabs[number]; }
 HAK_INLINE char *map_address(unit_t unit) { return the_map.base + ((size_t)unit << UNIT_SHIFT); }
 /* The word of any address; 0 outside the window. Relaxed: see the invariant. */
 HAK_INLINE uint32_t map_lookup(const void *address) {

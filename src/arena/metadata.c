@@ -1,7 +1,6 @@
 /* See metadata.h. SPDX-License-Identifier: MIT */
 #include "metadata.h"
 
-#include "../os/os.h"
 #include "map.h"
 
 hak_gate_t metadata_gate;
@@ -20,17 +19,34 @@ typedef struct {
 static struct {
   void *free[SIZE_COUNT]; /* by log2 of the size; the first word is the link */
   part_t arrays, heaps;
+  size_t committed_bytes; /* of both */
 } metadata = {.arrays = {.used = 2048}};
 
-static bool use_up_to(part_t *part, char *start, char *end, size_t bytes) {
-  if (bytes > (size_t)(end - start)) return false;
-  if (bytes > part->committed) {
-    size_t wanted = align_up(bytes, max_size(step_bytes, os_page_bytes())) - part->committed;
-    if (!map_commit(start + part->committed, wanted)) return false;
+/* Makes [start + offset, … + bytes) of a part writable: what follows what is used. */
+static os_mapped_t use(part_t *part, char *start, char *end, size_t offset, size_t bytes) {
+  size_t to = offset + bytes;
+  if (to > (size_t)(end - start)) return OS_REFUSED;
+  if (to > part->committed) {
+    size_t wanted = align_up(to, max_size(step_bytes, os_page_bytes())) - part->committed;
+    os_mapped_t mapped = map_commit(start + part->committed, wanted);
+    if (mapped != OS_MAPPED) return mapped;
     part->committed += wanted;
+    metadata.committed_bytes += wanted;
   }
-  part->used = bytes;
-  return true;
+  part->used = to;
+  return OS_MAPPED;
+}
+
+/* Fresh memory for arrays; behind what may lie in the way. */
+static void *take_fresh(size_t bytes) {
+  part_t *part = &metadata.arrays;
+  for (size_t skip = step_bytes;; skip *= 2) {
+    size_t offset = part->used;
+    os_mapped_t mapped = use(part, the_map.metadata, the_map.metadata_end, offset, bytes);
+    if (mapped == OS_MAPPED) return the_map.metadata + offset;
+    if (mapped == OS_REFUSED) return NULL;
+    part->used = part->committed = align_up(part->committed + skip, max_size(step_bytes, os_page_bytes()));
+  }
 }
 
 void *metadata_take(size_t bytes) {
@@ -38,13 +54,8 @@ void *metadata_take(size_t bytes) {
   unsigned size = log2_floor(bytes);
   gate_enter(&metadata_gate);
   void *array = metadata.free[size];
-  if (array != NULL) {
-    metadata.free[size] = *(void **)array;
-  } else {
-    size_t offset = metadata.arrays.used;
-    if (use_up_to(&metadata.arrays, the_map.metadata, the_map.metadata_end, offset + bytes))
-      array = the_map.metadata + offset;
-  }
+  if (array != NULL) metadata.free[size] = *(void **)array;
+  else array = take_fresh(bytes);
   gate_leave(&metadata_gate);
   return array;
 }
@@ -59,14 +70,14 @@ void metadata_give(void *array, size_t bytes) {
 
 void *metadata_heap_record(size_t index, size_t bytes) {
   gate_enter(&metadata_gate);
-  bool there = use_up_to(&metadata.heaps, the_map.heaps, the_map.heaps_end, (index + 1) * bytes);
+  os_mapped_t mapped = use(&metadata.heaps, the_map.heaps, the_map.heaps_end, index * bytes, bytes);
   gate_leave(&metadata_gate);
-  return there ? the_map.heaps + index * bytes : NULL;
+  return mapped == OS_MAPPED ? the_map.heaps + index * bytes : NULL;
 }
 
 size_t metadata_committed_bytes(void) {
   gate_enter(&metadata_gate);
-  size_t bytes = metadata.arrays.committed + metadata.heaps.committed;
+  size_t bytes = metadata.committed_bytes;
   gate_leave(&metadata_gate);
   return bytes;
 }

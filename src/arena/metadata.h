@@ -23,7 +23,8 @@ void *metadata_take(size_t bytes);
 void metadata_give(void *array, size_t bytes);
 
 /* Writable memory for the thread heap records at [index * bytes, …) of their
- * part of the window, zero. NULL when there is no memory. Indices come in order. */
+ * part of the window, zero. NULL when there is no memory, or something of the
+ * program's lies there. Indices come in order. */
 void *metadata_heap_record(size_t index, size_t bytes);
 
 size_t metadata_committed_bytes(void);

@@ -12,7 +12,12 @@ size_t pages_drop(void *at, size_t bytes) {
   size_t page = os_page_bytes(), dropped = 0;
   for (char *next = at, *end = next + bytes; next < end;) {
     size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE), count = 0;
-    if (!os_resident_pages(next, pages * page, resident)) return dropped;
+    /* Where nobody says what is resident, all is dropped and nothing counted. */
+    if (!os_resident_pages(next, pages * page, resident)) {
+      os_purge(next, pages * page);
+      next += pages * page;
+      continue;
+    }
     for (size_t i = 0; i < pages; i++) count += resident[i] & 1;
     if (count > 0 && os_purge(next, pages * page)) dropped += count * page;
     next += pages * page;
@@ -57,7 +62,7 @@ void pages_clear(void *at, size_t bytes) {
   size_t page = os_page_bytes();
   for (char *next = at, *end = next + bytes; next < end;) {
     size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
-    if (!os_resident_pages(next, pages * page, resident)) memset(resident, 1, pages);
+    if (!os_resident_pages(next, pages * page, resident)) memset(resident, 1, pages); /* supposed */
     bool dropped = is_scattered(resident, pages) && os_purge(next, pages * page);
     for (page_row_t row = {0}; !dropped && next_row(&row, resident, pages);) {
       char *start = next + row.from * page;

@@ -1,7 +1,7 @@
 /* See runs.h. SPDX-License-Identifier: MIT */
 #include "runs.h"
 
-HAK_INLINE unit_record_t *record(unit_t run) { return &the_map.records[run]; }
+HAK_INLINE unit_record_t *record(unit_t run) { return map_record(run); }
 
 /* Fibonacci hashing (Knuth, TAOCP 6.4) then a fold: spreads neighbours. */
 HAK_INLINE uint32_t priority(unit_t run) {

@@ -41,6 +41,10 @@ void hak_assert_failed(const char *condition, const char *file, int line) __attr
 #define HAK_ASSERT(c) ((void)sizeof((c) ? 1 : 0))
 #endif
 
+/* A lock is asked for by the thread that holds it: a signal handler has called the
+ * allocator and interrupted it. It would wait for ever. Says so and aborts. */
+void hak_reentered(void) __attribute__((noreturn, cold));
+
 /* A look at a field that its owner writes without synchronisation: any value that
  * it has had lately will do. Only in functions marked HAK_LOOKS_ON. */
 #define HAK_LOOK(field) (*(const volatile __typeof__(field) *)&(field))
@@ -96,6 +100,9 @@ typedef struct { uint64_t value; } atomic64;
     return __atomic_fetch_add(&a->value, v, __ATOMIC_RELAXED);                                                     \
   }                                                                                                                \
   HAK_INLINE word type##_or_seq(type *a, word v) { return __atomic_fetch_or(&a->value, v, __ATOMIC_SEQ_CST); }    \
+  HAK_INLINE bool type##_cas_acquire(type *a, word *expected, word v) {                                            \
+    return __atomic_compare_exchange_n(&a->value, expected, v, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);         \
+  }                                                                                                                \
   HAK_INLINE bool type##_cas_acq_rel(type *a, word *expected, word v) {                                            \
     return __atomic_compare_exchange_n(&a->value, expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);         \
   }

@@ -4,6 +4,7 @@
  */
 #include "heap.h"
 
+#include "../arena/arena.h"
 #include "../int/decay.h"
 #include "../slab/pool.h"
 #include "../slab/purge.h"
@@ -53,11 +54,14 @@ static void set_thread_state(uintptr_t state) {
   if (atomic32_load_acquire(&thread_key_exists)) pthread_setspecific(thread_key, (void *)state);
 }
 
+/* What a thread's magazines hold beyond one step stays in them, for the thread that
+ * gets the heap next, or for pool_tidy. */
 static void detach(heap_t *heap) {
   heap->owner.busy++;
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
+  heap_flush_step(&heap->owner);
   magazines_drop(heap);
   pool_detach(&heap->owner); /* which ends being busy */
+  error_settle();
 }
 
 static void thread_ends(void *value) {
@@ -115,6 +119,7 @@ void heap_leave(heap_t *heap) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   heap->owner.busy--;
   if (HAK_UNLIKELY(the_heap != heap)) detach(heap); /* borrowed by an ended thread */
+  error_settle();
 }
 
 /* ---- The batch boundary ------------------------------------------------------------*/
@@ -122,7 +127,7 @@ void *heap_refill(unsigned size_class, bool *is_zero) {
   heap_t *heap = heap_enter();
   void *block = NULL;
   if (HAK_LIKELY(heap != NULL)) {
-    decay_step(heap);
+    decay_step(heap, false);
     block = magazine_refill(heap, size_class, is_zero);
     heap_leave(heap);
   }
@@ -135,9 +140,9 @@ void *heap_refill(unsigned size_class, bool *is_zero) {
 static bool take_over(heap_t *heap, void *block, uint32_t word) {
   unit_t slab = (unit_t)map_unit_of(block);
   if (block != map_address(slab))
-    error_report(ERROR_INTERIOR_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
+    error_note(ERROR_INTERIOR_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
   else if (!(heap != NULL ? slab_take_over_single(&heap->owner, slab, word) : slab_free_single(slab, word)))
-    error_report(ERROR_DOUBLE_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
+    error_note(ERROR_DOUBLE_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
   else
     return true;
   return false;
@@ -154,9 +159,10 @@ void heap_free(void *block, uint32_t word) {
   heap_t *heap = heap_enter();
   if (HAK_UNLIKELY(heap == NULL)) {
     free_without_heap(block, word);
+    error_settle();
     return;
   }
-  decay_step(heap);
+  decay_step(heap, true);
   unsigned size_class = word_kind(word);
   /* Another's block. A tiny one goes home: handed out again here, it would share
    * a cache line with its neighbours over there. A mid one does not, and this
@@ -170,6 +176,7 @@ void heap_free(void *block, uint32_t word) {
   }
   if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
   heap_leave(heap);
+  arena_relieve(0); /* of what the flush has made too much */
 }
 
 bool heap_free_quickly(void *block, uint32_t word) {
@@ -182,7 +189,7 @@ void heap_flush(heap_t *heap) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
   remote_flush(&heap->owner);
   remote_collect(&heap->owner, SIZE_MAX);
-  slab_release_empty(&heap->owner);
+  slab_release_empty(&heap->owner, SIZE_MAX);
 }
 
 void heap_flush_thread(void) {
@@ -192,15 +199,32 @@ void heap_flush_thread(void) {
   heap_leave(heap);
 }
 
-size_t heap_purge_pages(void) {
+bool heap_flush_step(owner_t *owner) {
+  enum { STEP_COST = 16384 }; /* about a tenth of a millisecond */
+  heap_t *heap = heap_of(owner);
+  size_t left = STEP_COST;
+  for (unsigned c = SIZE_CLASS_COUNT; c-- > 0;) {
+    size_t most = left / magazine_block_cost(c), held = magazine_count(heap, c);
+    left -= magazine_flush(heap, c, most);
+    if (held > most) return true;
+  }
+  return false;
+}
+
+size_t heap_trim(void) {
+  heap_flush_thread();
+  pool_sweep(heap_flush_step);
   size_t purged = pool_purge_pages();
-  if (the_heap == &the_null_heap) return purged;
-  heap_t *heap = heap_enter();
-  purged += purge_pages(&heap->owner);
-  heap_leave(heap);
+  if (the_heap != &the_null_heap) {
+    heap_t *heap = heap_enter();
+    purged += purge_pages(&heap->owner);
+    heap_leave(heap);
+  }
+  error_settle();
   return purged;
 }
 
+void heap_before_fork(void) { pool_before_fork(); }
 void heap_after_fork(void) { pool_after_fork(the_heap == &the_null_heap ? NULL : &the_heap->owner); }
 
 /* ---- Looking -----------------------------------------------------------------------*/

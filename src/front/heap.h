@@ -34,15 +34,22 @@ typedef struct {
 } magazine_t;
 
 typedef struct heap {
-  void **top[SIZE_CLASS_COUNT];
-  void **limit[SIZE_CLASS_COUNT];
-  magazine_t magazines[SIZE_CLASS_COUNT];
-  uint32_t id_word; /* owner.id as a page-map word with kind 0 */
-  uint32_t events;  /* batch boundaries, to look at the clock now and then */
-  uint64_t decayed_ms;
-  size_t capacity_bytes; /* all magazines' capacity in blocks' bytes */
-  uint32_t hand;         /* class that was looked at last for room in the budget */
-  char spare[OWNER_ROOM_BYTES - SIZE_CLASS_COUNT * (2 * sizeof(void **) + sizeof(magazine_t)) - 28];
+  union {
+    struct {
+      void **top[SIZE_CLASS_COUNT];
+      void **limit[SIZE_CLASS_COUNT];
+      magazine_t magazines[SIZE_CLASS_COUNT];
+      uint32_t id_word; /* owner.id as a page-map word with kind 0 */
+      uint32_t events;  /* batch boundaries, to look at the clock now and then */
+      size_t capacity_bytes; /* all magazines' capacity in blocks' bytes */
+      uint32_t hand;         /* class that was looked at last for room in the budget */
+      /* Of decay.c: when it looked last, when its round over the magazines began, how
+       * many classes that round has still to see, and what has its turn next. */
+      uint32_t decay_classes, decay_turn;
+      uint64_t looked_ms, decayed_ms;
+    };
+    char room[OWNER_ROOM_BYTES];
+  };
   owner_t owner;
 } heap_t;
 
@@ -99,9 +106,13 @@ bool heap_free_quickly(void *block, uint32_t word);
 void heap_flush(heap_t *heap);
 /* heap_flush for the calling thread, if it has a heap. */
 void heap_flush_thread(void);
-/* Returns pages of the calling thread's slabs and those of ended threads to the
- * system: those without a live block. */
-size_t heap_purge_pages(void);
+/* Sends a bounded number of blocks home from an owner's magazines, the largest first.
+ * Returns whether there are more. The caller is the owning thread (owner.h). */
+bool heap_flush_step(owner_t *owner);
+/* Flushes the calling thread's heap and what waits in those of ended threads, and
+ * returns pages of their slabs to the system: those without a live block. Returns
+ * the bytes. */
+size_t heap_trim(void);
 
 /* Bytes of the blocks that wait in all heaps' magazines. Other threads' are read
  * while they run. */
@@ -109,7 +120,8 @@ size_t heap_cached_bytes(void);
 
 /* Prepares thread ends to be noticed; before the first heap, any number of times. */
 void heap_prepare(void);
-/* In a forked child, gates closed: heaps of threads that are not here. */
+/* Before a fork, and in the child: heaps of threads that are not here. */
+void heap_before_fork(void);
 void heap_after_fork(void);
 
 /* Checks the magazines of every heap. Nothing may run meanwhile. */

@@ -17,6 +17,8 @@ enum {
   MAX_CAPACITY = 8191,
   BORROWED_MOST = 16, /* blocks */
   HAND_STEPS = 24,
+  FLUSH_COST = 8192, /* of one overflow: magazine_block_cost */
+  FLUSH_BYTES = 4 * 1024 * 1024,
 };
 /* What all magazines of a process may hold, shared among its threads, but each
  * has the least. */
@@ -92,12 +94,13 @@ static bool widen_twice(heap_t *heap, unsigned size_class) {
   return widen(heap, size_class, heap->magazines[size_class].capacity * 2u + 1);
 }
 
-void magazine_shrink(heap_t *heap, unsigned size_class) {
+size_t magazine_shrink(heap_t *heap, unsigned size_class) {
   magazine_t *m = &heap->magazines[size_class];
   size_t capacity = m->capacity / 2, count = count_of(heap, size_class);
-  magazine_flush(heap, size_class, (count + 1) / 2);
+  size_t cost = magazine_flush(heap, size_class, (count + 1) / 2);
   if (capacity >= least_capacity(size_class) && count_of(heap, size_class) <= capacity)
     set_capacity(heap, size_class, capacity);
+  return cost;
 }
 
 /* ---- Refill and overflow --------------------------------------------------------------*/
@@ -150,13 +153,20 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   return slots[got];
 }
 
+/* How many blocks an overflow flushes: half, but no more than a call may take time
+ * for, and no more memory than one call purges. */
+static size_t flush_count(unsigned size_class, size_t capacity) {
+  size_t most = min_size(FLUSH_COST / magazine_block_cost(size_class), FLUSH_BYTES / size_classes[size_class].block_bytes);
+  return min_size((capacity + 1) / 2, max_size(most, 1));
+}
+
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
   if (m->capacity == 0) {
     widen(heap, size_class, first_capacity(size_class));
   } else if (!m->missed || !widen_twice(heap, size_class)) {
-    magazine_flush(heap, size_class, (m->capacity + 1u) / 2);
+    magazine_flush(heap, size_class, flush_count(size_class, m->capacity));
   }
   m->missed = false;
   if (!magazine_push(heap, size_class, block)) slab_flush(&heap->owner, size_class, &block, 1);
@@ -167,19 +177,28 @@ bool magazine_is_full_unused(const heap_t *heap, unsigned size_class) {
   return m->capacity > 0 && !m->missed && heap->top[size_class] == heap->limit[size_class];
 }
 
-void magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
+/* A tiny block is a bit; a mid one is a good part of a slab, which comes and goes; a
+ * large one is a slab. */
+size_t magazine_block_cost(unsigned size_class) {
+  return size_class < TINY_CLASS_COUNT ? 1 : size_class < MID_CLASS_END ? 8 : 64;
+}
+
+size_t magazine_count(const heap_t *heap, unsigned size_class) { return count_of(heap, size_class); }
+
+size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
   size_t held = count_of(heap, size_class);
   count = min_size(count, held);
-  if (count == 0) return;
+  if (count == 0) return 0;
   void **slots = slots_of(heap, size_class);
   slab_flush(&heap->owner, size_class, slots + 1, count);
   memmove(slots + 1, slots + 1 + count, (held - count) * sizeof *slots);
   heap->top[size_class] = slots + held - count;
+  return count * magazine_block_cost(size_class);
 }
 
 void magazines_drop(heap_t *heap) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    if (heap->magazines[c].capacity > FIRST_CAPACITY) set_capacity(heap, c, 0);
+    if (heap->magazines[c].capacity > FIRST_CAPACITY && count_of(heap, c) == 0) set_capacity(heap, c, 0);
     heap->magazines[c].missed = heap->magazines[c].used = false;
   }
 }

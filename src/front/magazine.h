@@ -26,12 +26,17 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
 bool magazine_is_full_unused(const heap_t *heap, unsigned size_class);
 /* Frees a block whose magazine is full. */
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block);
-/* Flushes the oldest blocks, `count` at the most, to their slabs. */
-void magazine_flush(heap_t *heap, unsigned size_class, size_t count);
-/* Flushes half of the blocks and halves the capacity. */
-void magazine_shrink(heap_t *heap, unsigned size_class);
-/* Frees the arrays of all magazines, which are empty, but for the smallest: the
- * next thread begins with those. */
+/* Flushes the oldest blocks, `count` at the most, to their slabs. Returns what that
+ * cost: about the time of so many tiny blocks, some nanoseconds each. */
+size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count);
+/* What flushing a block of the class costs, in the same measure. */
+size_t magazine_block_cost(unsigned size_class);
+size_t magazine_count(const heap_t *heap, unsigned size_class);
+/* Flushes half of the blocks and halves the capacity. Returns what that cost, as
+ * magazine_flush. */
+size_t magazine_shrink(heap_t *heap, unsigned size_class);
+/* Frees the arrays of all magazines that are empty, but for the smallest: the next
+ * thread begins with those. */
 void magazines_drop(heap_t *heap);
 
 size_t magazines_cached_bytes(const heap_t *heap);

@@ -8,22 +8,43 @@
 #include "../slab/purge.h"
 #include "../slab/remote.h"
 
-enum {
-  DECAY_MS = 1000,
-  PURGES_AT_ONCE = 128, /* slabs: a millisecond or two */
-};
+enum { DECAY_MS = 1000 };
 
-void decay_now(heap_t *heap) {
-  uint64_t now_ms = os_now_ms();
-  purge_idle(&heap->owner, now_ms, PURGES_AT_ONCE);
-  if (now_ms < heap->decayed_ms + DECAY_MS) return;
-  heap->decayed_ms = now_ms;
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+/* Shrinks magazines that were not used for a second, a few at a time. */
+static void decay_magazines(heap_t *heap, uint64_t now_ms) {
+  enum { STEP_COST = 8192 }; /* see magazine_block_cost */
+  if (heap->decay_classes == 0) {
+    if (now_ms < heap->decayed_ms + DECAY_MS) return;
+    heap->decayed_ms = now_ms;
+    heap->decay_classes = SIZE_CLASS_COUNT;
+    remote_flush(&heap->owner);
+  }
+  for (size_t cost = 0; heap->decay_classes > 0 && cost < STEP_COST;) {
+    unsigned c = --heap->decay_classes;
     magazine_t *m = &heap->magazines[c];
-    if (m->capacity > 0 && !m->used) magazine_shrink(heap, c);
+    if (m->capacity > 0 && !m->used) cost += magazine_shrink(heap, c);
     m->used = false;
   }
-  remote_flush(&heap->owner);
-  pool_tidy(now_ms);
-  arena_tick(now_ms);
+}
+
+/* One kind of work in a call, in turn, so that no call takes long. */
+static void give_back(heap_t *heap, uint64_t now_ms) {
+  enum { IDLE_SLABS, ENDED_THREADS, DIRTY_MEMORY, KINDS };
+  bool worked = false;
+  for (int i = 0; i < KINDS && !worked; i++) {
+    heap->decay_turn = (heap->decay_turn + 1) % KINDS;
+    switch (heap->decay_turn) {
+      case IDLE_SLABS: worked = purge_idle(&heap->owner, now_ms, PURGE_STEP_CALLS) > 0; break;
+      case ENDED_THREADS: worked = pool_tidy(now_ms, heap_flush_step); break;
+      default: worked = arena_tick(now_ms) > 0; break;
+    }
+  }
+}
+
+void decay_now(heap_t *heap, bool may_purge) {
+  uint64_t now_ms = os_now_ms();
+  if (now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
+  heap->looked_ms = now_ms;
+  decay_magazines(heap, now_ms);
+  if (may_purge) give_back(heap, now_ms);
 }

@@ -13,11 +13,13 @@
 
 HAK_C_BEGIN
 
-void decay_now(heap_t *heap);
+/* `may_purge`: memory may be given back to the system, which takes longer than a
+ * small malloc should; only frees do that. */
+void decay_now(heap_t *heap, bool may_purge);
 
 /* Called at each batch boundary; looks at the clock at every 16th. */
-HAK_INLINE void decay_step(heap_t *heap) {
-  if (HAK_UNLIKELY(++heap->events % 16 == 0)) decay_now(heap);
+HAK_INLINE void decay_step(heap_t *heap, bool may_purge) {
+  if (HAK_UNLIKELY(++heap->events % 16 == 0)) decay_now(heap, may_purge);
 }
 
 HAK_C_END

@@ -23,9 +23,8 @@ const char *stats_version(void) {
 
 /* Other threads allocate while we walk: a run's record can change between the
  * look at its word and the use of its length, so no length is trusted. */
-static HAK_LOOKS_ON void add_zone(hak_stats_t *stats, zone_id_t zone) {
-  unit_t end = arena_zone_end(zone);
-  for (unit_t unit = the_map.zone_first[zone]; unit < end;) {
+static HAK_LOOKS_ON void add_units(hak_stats_t *stats, unit_t first, unit_t end) {
+  for (unit_t unit = first; unit < end;) {
     const unit_record_t *r = &the_map.records[unit];
     uint32_t word = atomic32_load_relaxed(map_word(unit));
     unsigned kind = word_kind(word);
@@ -62,7 +61,8 @@ void stats_collect(hak_stats_t *stats) {
   stats->committed = usage.committed;
   stats->dirty_free = usage.dirty;
   stats->metadata = usage.metadata + metadata_committed_bytes();
-  for (zone_id_t zone = 0; zone < ZONE_COUNT; zone++) add_zone(stats, zone);
+  for (zone_id_t zone = 0; zone < ZONE_COUNT; zone++)
+    for (unit_t first = 0, end = 0; arena_next_extent(zone, &first, &end);) add_units(stats, first, end);
   stats->cached = heap_cached_bytes();
   size_t all = stats->slab_bytes + stats->large_bytes + stats->huge_bytes;
   size_t unused = stats->cached + stats->free_in_slabs;
@@ -78,7 +78,6 @@ void stats_collect(hak_stats_t *stats) {
   }
   stats->mmap_calls = atomic64_load_relaxed(&os_calls.mmap);
   stats->munmap_calls = atomic64_load_relaxed(&os_calls.munmap);
-  stats->mprotect_calls = atomic64_load_relaxed(&os_calls.mprotect);
   stats->madvise_calls = atomic64_load_relaxed(&os_calls.madvise);
   stats->mremap_calls = atomic64_load_relaxed(&os_calls.mremap);
   stats->errors = error_count();
@@ -113,7 +112,6 @@ static const field_t fields[] = {
     COUNT(adoptions, "slabs taken over from ended threads"),
     COUNT(mmap_calls, "system calls"),
     COUNT(munmap_calls, ""),
-    COUNT(mprotect_calls, ""),
     COUNT(madvise_calls, ""),
     COUNT(mremap_calls, ""),
     COUNT(errors, "wrong frees"),

@@ -11,19 +11,15 @@
 #include <linux/futex.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/random.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
 #endif
 
 os_call_counts_t os_calls;
@@ -71,39 +67,71 @@ size_t os_physical_memory(void) {
   return sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : 0;
 }
 
-/* NULL when the kernel cannot place the mapping just there. Kernels before 4.17
- * take the exact address for a hint, hence the comparison. */
-static void *map(void *at, size_t bytes, int protection, int flags) {
-  if (fault_here()) return NULL;
-  atomic64_add_relaxed(&os_calls.mmap, 1);
-  void *got = mmap(at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags | (at ? MAP_FIXED_NOREPLACE : 0), -1, 0);
-  if (got == MAP_FAILED) return NULL;
-  if (at != NULL && got != at) {
-    os_release(got, bytes);
-    return NULL;
-  }
-  return got;
+static void advise(void *at, size_t bytes, int advice) {
+  atomic64_add_relaxed(&os_calls.madvise, 1);
+  madvise(at, bytes, advice);
 }
 
-void *os_reserve(void *at, size_t bytes) { return map(at, bytes, PROT_NONE, MAP_NORESERVE); }
-void *os_reserve_readable(void *at, size_t bytes) { return map(at, bytes, PROT_READ, MAP_NORESERVE); }
-bool os_map(void *at, size_t bytes) { return map(at, bytes, PROT_READ | PROT_WRITE, 0) != NULL; }
+static void *map(void *at, size_t bytes, int protection, int flags) {
+  atomic64_add_relaxed(&os_calls.mmap, 1);
+  void *got = mmap(at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  return got != MAP_FAILED ? got : NULL;
+}
+
+/* The address is a hint, which the system follows where it can: MAP_FIXED_NOREPLACE
+ * is newer (Linux 4.17), and filters of system calls know it less. But Linux 6.7 to
+ * 6.12 take the hint only where 2 MiB behind the mapping are free as well, so that
+ * is tried second. */
+static os_mapped_t map_at(void *at, size_t bytes, int protection, int flags) {
+  if (fault_here()) return OS_REFUSED;
+  static const int ways[] = {0, MAP_FIXED_NOREPLACE};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    void *got = map(at, bytes, protection, flags | ways[i]);
+    if (got == at) return OS_MAPPED;
+    if (got == NULL) return errno == EEXIST ? OS_TAKEN : OS_REFUSED;
+    os_release(got, bytes);
+  }
+  return OS_TAKEN;
+}
+
+os_mapped_t os_map(void *at, size_t bytes) {
+  os_mapped_t mapped = map_at(at, bytes, PROT_READ | PROT_WRITE, 0);
+  if (mapped == OS_MAPPED) advise(at, bytes, MADV_NOHUGEPAGE);
+  return mapped;
+}
+
+os_mapped_t os_map_readable(void *at, size_t bytes) {
+  os_mapped_t mapped = map_at(at, bytes, PROT_READ, MAP_NORESERVE);
+  if (mapped == OS_MAPPED) advise(at, bytes, MADV_DONTDUMP);
+  return mapped;
+}
+
+bool os_map_over(void *at, size_t bytes) {
+  if (fault_here() || map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == NULL) return false;
+  advise(at, bytes, MADV_NOHUGEPAGE);
+  return true;
+}
+
+void *os_reserve(size_t bytes) {
+  if (fault_here()) return NULL;
+  void *at = map(NULL, bytes, PROT_NONE, MAP_NORESERVE);
+  if (at != NULL) advise(at, bytes, MADV_DONTDUMP);
+  return at;
+}
+
+bool os_map_readable_over(void *at, size_t bytes) {
+  if (fault_here() || map(at, bytes, PROT_READ, MAP_FIXED | MAP_NORESERVE) == NULL) return false;
+  advise(at, bytes, MADV_DONTDUMP);
+  return true;
+}
+
+void os_reserve_over(void *at, size_t bytes) {
+  if (map(at, bytes, PROT_NONE, MAP_FIXED | MAP_NORESERVE) != NULL) advise(at, bytes, MADV_DONTDUMP);
+}
 
 void os_release(void *at, size_t bytes) {
   atomic64_add_relaxed(&os_calls.munmap, 1);
   munmap(at, bytes);
-}
-
-bool os_commit(void *at, size_t bytes) {
-  if (fault_here()) return false;
-  atomic64_add_relaxed(&os_calls.mprotect, 1);
-  return mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
-}
-
-bool os_protect_readable(void *at, size_t bytes) {
-  if (fault_here()) return false;
-  atomic64_add_relaxed(&os_calls.mprotect, 1);
-  return mprotect(at, bytes, PROT_READ) == 0;
 }
 
 bool os_purge(void *at, size_t bytes) {
@@ -112,40 +140,36 @@ bool os_purge(void *at, size_t bytes) {
   return madvise(at, bytes, MADV_DONTNEED) == 0;
 }
 
-bool os_renew(void *at, size_t bytes, bool is_reserved) {
-  if (fault_here()) return false;
-  atomic64_add_relaxed(&os_calls.mmap, 1);
-  /* As the neighbours were mapped: else the kernel cannot join them again. */
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | (is_reserved ? MAP_NORESERVE : 0);
-  return mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
+static void hint(void *at, size_t bytes, int advice) {
+  if (!fault_here()) advise(at, bytes, advice);
+}
+void os_want_huge_pages(void *at, size_t bytes) { hint(at, bytes, MADV_HUGEPAGE); }
+void os_refuse_huge_pages(void *at, size_t bytes) { hint(at, bytes, MADV_NOHUGEPAGE); }
+
+/* Asked each time: filters are mostly installed when a program has started up. */
+bool os_is_unfiltered(void) { return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0; }
+
+bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
+  return os_is_unfiltered() && mincore(at, bytes, resident) == 0;
 }
 
-bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) { return mincore(at, bytes, resident) == 0; }
-
-static void advise(void *at, size_t bytes, int advice) {
-  if (fault_here()) return;
-  atomic64_add_relaxed(&os_calls.madvise, 1);
-  madvise(at, bytes, advice);
-}
-
-void os_want_huge_pages(void *at, size_t bytes) { advise(at, bytes, MADV_HUGEPAGE); }
-void os_refuse_huge_pages(void *at, size_t bytes) { advise(at, bytes, MADV_NOHUGEPAGE); }
-
-bool os_move_pages(void *from, void *to, size_t bytes) {
-  if (fault_here()) return false;
+os_moved_t os_move_pages(void *from, void *to, size_t bytes) {
+  if (!os_is_unfiltered()) return OS_MOVE_UNTRIED;
+  if (fault_here()) return OS_MOVE_REFUSED;
   atomic64_add_relaxed(&os_calls.mremap, 1);
-  return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to;
+  /* Not MREMAP_DONTUNMAP: it unlocks all of a locked mapping, not just this range. */
+  return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to ? OS_MOVED : OS_MOVE_REFUSED;
 }
 
+/* By asking to sleep until a word changes, but for no time at all: EFAULT says that it
+ * cannot be read. The call is one that every program with threads makes. */
 bool os_is_readable(const void *address) {
-  char byte;
-  struct iovec local = {.iov_base = &byte, .iov_len = 1}, remote = {.iov_base = (void *)address, .iov_len = 1};
-  ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-  /* Where the call is forbidden (seccomp) nothing is known: suppose it can. */
-  return n == 1 || (n < 0 && errno != EFAULT);
+  const struct timespec no_time = {0};
+  const uint32_t *word = (const uint32_t *)align_down((uintptr_t)address, sizeof *word);
+  return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &no_time, NULL, 0) == 0 || errno != EFAULT;
 }
 
-/* ---- Time, identity, chance ----------------------------------------------*/
+/* ---- Time, identity --------------------------------------------------------*/
 uint64_t os_now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -155,23 +179,16 @@ uint64_t os_now_ms(void) {
 uint32_t os_process_id(void) { return (uint32_t)getpid(); }
 uint32_t os_thread_id(void) { return (uint32_t)syscall(SYS_gettid); }
 bool os_thread_exists(uint32_t thread_id) {
+  if (!os_is_unfiltered()) return true;
   return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
 }
 
-uint64_t os_random(void) {
-  uint64_t word = 0;
-  if (getrandom(&word, sizeof word, GRND_NONBLOCK) != (ssize_t)sizeof word) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    word = ((uint64_t)now.tv_nsec << 32) ^ (uint64_t)now.tv_sec ^ ((uint64_t)getpid() << 16);
-  }
-  return word;
-}
-
-/* ---- Text ----------------------------------------------------------------*/
+/* ---- Text ----------------------------------------------------------------
+ * By syscall(2): libc's write, open and close are cancellation points, and a
+ * thread must not be cancelled inside free.                                 */
 bool os_write_all(int fd, const char *text, size_t bytes) {
   while (bytes > 0) {
-    ssize_t n = write(fd, text, bytes);
+    long n = syscall(SYS_write, fd, text, bytes);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     text += n;
@@ -181,12 +198,20 @@ bool os_write_all(int fd, const char *text, size_t bytes) {
 }
 
 void os_write_stderr(const char *text, size_t bytes) { os_write_all(STDERR_FILENO, text, bytes); }
-int os_open_for_writing(const char *path) { return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); }
-void os_close(int fd) { close(fd); }
+int os_open_for_writing(const char *path) {
+  return (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+void os_close(int fd) { syscall(SYS_close, fd); }
 bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
 
 /* ---- Waiting -------------------------------------------------------------*/
-void os_futex_wait(atomic32 *word, uint32_t expected) {
-  syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds) {
+  struct timespec time = {.tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000};
+  syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, expected, milliseconds < 0 ? NULL : &time, NULL, 0);
 }
 void os_futex_wake_one(atomic32 *word) { syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+/* Not nanosleep, which is a cancellation point. */
+void os_sleep(int milliseconds) {
+  atomic32 nothing = {0};
+  os_futex_wait(&nothing, 0, milliseconds);
+}

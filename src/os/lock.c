@@ -1,16 +1,26 @@
 /*
  * The slow path of the lock: three states as in U. Drepper, "Futexes Are
- * Tricky" (2011). SPDX-License-Identifier: MIT
+ * Tricky" (2011), the held ones with the holder's number in them.
+ * SPDX-License-Identifier: MIT
  */
 #include "lock.h"
 
 #include "os.h"
 
-#include <pthread.h>
-
 /* The holder is in a critical section of about a microsecond, if it runs. */
 enum { SPINS = 100 };
 
+/* ---- Threads' numbers ----------------------------------------------------------*/
+__thread uint32_t the_thread_number __attribute__((tls_model("initial-exec")));
+
+HAK_COLD uint32_t thread_number_make(void) {
+  static atomic32 last; /* relaxed: only that the numbers differ matters */
+  do the_thread_number = (atomic32_add_relaxed(&last, 1) + 1) & ~LOCK_CONTENDED;
+  while (the_thread_number == 0);
+  return the_thread_number;
+}
+
+/* ---- Waiting -------------------------------------------------------------------*/
 HAK_INLINE void spin_pause(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -20,29 +30,47 @@ HAK_INLINE void spin_pause(void) {
 }
 
 HAK_NOINLINE void hak_lock_wait(hak_lock_t *lock) {
+  uint32_t self = thread_number();
+  if (HAK_UNLIKELY(lock_is_mine(lock))) hak_reentered();
   for (int i = 0; i < SPINS; i++) {
     uint32_t expected = 0;
-    if (atomic32_load_relaxed(&lock->state) == 0 &&
-        __atomic_compare_exchange_n(&lock->state.value, &expected, 1u, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-      return;
+    if (atomic32_load_relaxed(&lock->state) == 0 && atomic32_cas_acquire(&lock->state, &expected, self)) return;
     spin_pause();
   }
-  /* From here on the lock is taken in state 2: we cannot know whether others
-   * sleep as well. */
-  while (atomic32_exchange_acquire(&lock->state, 2) != 0) os_futex_wait(&lock->state, 2);
+  for (;;) {
+    uint32_t state = atomic32_load_relaxed(&lock->state);
+    if (state == 0) {
+      /* Taken as contended: we cannot know whether others sleep as well. */
+      if (atomic32_cas_acquire(&lock->state, &state, self | LOCK_CONTENDED)) return;
+    } else if ((state & LOCK_CONTENDED) != 0 || atomic32_cas_acquire(&lock->state, &state, state | LOCK_CONTENDED)) {
+      os_futex_wait(&lock->state, state | LOCK_CONTENDED, OS_FOR_EVER);
+    }
+  }
 }
 
 HAK_COLD void hak_lock_wake(hak_lock_t *lock) { os_futex_wake_one(&lock->state); }
 
-/* ---- Forking -------------------------------------------------------------*/
-static atomic64 forking_thread; /* 0, or the thread that holds every gate for a fork */
+/* ---- Gates ---------------------------------------------------------------------*/
 
-static uint64_t this_thread(void) { return (uint64_t)pthread_self(); }
+/* The number of the thread that has closed the gates for a fork; 0 if none has. */
+static atomic32 forking_thread;
 
-/* Relaxed: only the forking thread itself ever finds its own value here. */
+/* A fork that is going on. There is more than one where a handler of a signal, or
+ * another library's fork handler, forks between our own handlers. */
+typedef struct {
+  uint32_t closed, missed; /* gates that this fork closed, and could not close: a bit each */
+} fork_t;
+enum { FORKS_MOST = 8 };
+/* Written by the forking thread while it holds the gates. */
+static struct {
+  fork_t stack[FORKS_MOST];
+  uint32_t depth;
+} forks;
+
+/* Relaxed: only the forking thread itself ever finds its own number here. */
 static bool held_by_this_fork(void) {
-  uint64_t holder = atomic64_load_relaxed(&forking_thread);
-  return HAK_UNLIKELY(holder != 0) && holder == this_thread();
+  uint32_t holder = atomic32_load_relaxed(&forking_thread);
+  return HAK_UNLIKELY(holder != 0) && holder == the_thread_number;
 }
 
 void gate_enter(hak_gate_t *gate) {
@@ -52,13 +80,54 @@ void gate_leave(hak_gate_t *gate) {
   if (!held_by_this_fork()) lock_release(&gate->lock);
 }
 
-void gates_pass_for_ever(void) { atomic64_store_relaxed(&forking_thread, this_thread()); }
+/* ---- Forking -------------------------------------------------------------------*/
+
+/* For a gate whose holder may wait for us. */
+static bool acquire_if_soon(hak_lock_t *lock) {
+  enum { TRIES = 10, TRY_MS = 1 };
+  for (int i = 0; i < TRIES; i++) {
+    uint32_t state = 0;
+    if (atomic32_cas_acquire(&lock->state, &state, thread_number())) return true;
+    os_futex_wait(&lock->state, state, TRY_MS);
+  }
+  return false;
+}
+
+static bool one_is_mine(hak_gate_t *const gates[], size_t from, size_t count) {
+  for (size_t i = from; i < count; i++)
+    if (lock_is_mine(&gates[i]->lock)) return true;
+  return false;
+}
 
 void gates_close(hak_gate_t *const gates[], size_t count) {
-  for (size_t i = 0; i < count; i++) lock_acquire(&gates[i]->lock);
-  atomic64_store_relaxed(&forking_thread, this_thread());
+  fork_t this_fork = {0};
+  for (size_t i = 0; i < count; i++) {
+    hak_lock_t *lock = &gates[i]->lock;
+    if (lock_is_mine(lock)) continue; /* by the code that a signal handler interrupted, or an outer fork */
+    bool closed = true;
+    if (one_is_mine(gates, i + 1, count)) closed = acquire_if_soon(lock);
+    else lock_acquire(lock);
+    *(closed ? &this_fork.closed : &this_fork.missed) |= 1u << i;
+  }
+  HAK_ASSERT(forks.depth < FORKS_MOST);
+  forks.stack[forks.depth++ % FORKS_MOST] = this_fork;
+  atomic32_store_relaxed(&forking_thread, thread_number());
 }
-void gates_open(hak_gate_t *const gates[], size_t count) {
-  atomic64_store_relaxed(&forking_thread, 0);
-  while (count > 0) lock_release(&gates[--count]->lock);
+
+static fork_t end_of_fork(void) {
+  fork_t this_fork = forks.stack[--forks.depth % FORKS_MOST];
+  if (forks.depth == 0) atomic32_store_relaxed(&forking_thread, 0);
+  return this_fork;
+}
+
+static void open_gates(hak_gate_t *const gates[], size_t count, uint32_t closed) {
+  while (count-- > 0)
+    if ((closed >> count & 1) != 0) lock_release(&gates[count]->lock);
+}
+
+void gates_open(hak_gate_t *const gates[], size_t count) { open_gates(gates, count, end_of_fork().closed); }
+
+void gates_open_in_child(hak_gate_t *const gates[], size_t count) {
+  fork_t this_fork = end_of_fork();
+  open_gates(gates, count, this_fork.closed | this_fork.missed);
 }

@@ -2,6 +2,11 @@
  * A mutual-exclusion lock of four bytes: a short spin, then a futex. Not
  * recursive. Statically zero is unlocked, so it works before any constructor.
  *
+ * The word names its holder. So a thread can tell at any moment whether it holds
+ * the lock itself, in a signal handler too, whatever the handler interrupted: the
+ * word changes hands in one atomic step, before which the lock is not ours and
+ * after which it is.
+ *
  * SPDX-License-Identifier: MIT
  */
 #ifndef HAK_LOCK_H
@@ -11,9 +16,23 @@
 
 HAK_C_BEGIN
 
+/* ---- Threads' numbers --------------------------------------------------------
+ * From 1 on, in order of first use; unique among the threads of a process, and the
+ * same in a forked child, whose only thread keeps its number. After 2^31 threads
+ * they begin again. */
+extern __thread uint32_t the_thread_number __attribute__((tls_model("initial-exec")));
+uint32_t thread_number_make(void);
+HAK_INLINE uint32_t thread_number(void) {
+  uint32_t number = the_thread_number;
+  return HAK_LIKELY(number != 0) ? number : thread_number_make();
+}
+
+/* ---- The lock ----------------------------------------------------------------*/
 typedef struct {
-  atomic32 state; /* 0 free, 1 held, 2 held and somebody may sleep */
+  atomic32 state; /* 0: free; else the holder's number, and LOCK_CONTENDED if somebody may sleep */
 } hak_lock_t;
+
+#define LOCK_CONTENDED 0x80000000u
 
 void hak_lock_wait(hak_lock_t *lock);
 void hak_lock_wake(hak_lock_t *lock);
@@ -21,13 +40,17 @@ void hak_lock_wake(hak_lock_t *lock);
 /* Acquire: pairs with the release in lock_release. */
 HAK_INLINE void lock_acquire(hak_lock_t *lock) {
   uint32_t expected = 0;
-  if (HAK_UNLIKELY(!__atomic_compare_exchange_n(&lock->state.value, &expected, 1u, false, __ATOMIC_ACQUIRE,
-                                                __ATOMIC_RELAXED)))
-    hak_lock_wait(lock);
+  if (HAK_UNLIKELY(!atomic32_cas_acquire(&lock->state, &expected, thread_number()))) hak_lock_wait(lock);
 }
 /* Release: pairs with the acquire in lock_acquire and hak_lock_wait. */
 HAK_INLINE void lock_release(hak_lock_t *lock) {
-  if (HAK_UNLIKELY(atomic32_exchange_release(&lock->state, 0) == 2)) hak_lock_wake(lock);
+  if (HAK_UNLIKELY((atomic32_exchange_release(&lock->state, 0) & LOCK_CONTENDED) != 0)) hak_lock_wake(lock);
+}
+/* Whether the calling thread holds the lock. Relaxed: only the thread itself ever
+ * stores its number, or takes it away. */
+HAK_INLINE bool lock_is_mine(const hak_lock_t *lock) {
+  uint32_t number = the_thread_number;
+  return number != 0 && (atomic32_load_relaxed(&lock->state) & ~LOCK_CONTENDED) == number;
 }
 
 /*
@@ -35,6 +58,12 @@ HAK_INLINE void lock_release(hak_lock_t *lock) {
  * while the process is copied, so that no child inherits a half-done change.
  * Meanwhile that one thread passes freely: other libraries' fork handlers may
  * allocate between our handlers and the fork itself.
+ *
+ * A signal handler may fork as well, and the code that it interrupts may hold
+ * gates. Those stay held, in parent and child: the interrupted code goes on in both
+ * and leaves them. A gate that comes before one of those in locking order may be
+ * held by a thread that waits for us. It is waited for a little, and then missed:
+ * the child has to put in order what that gate guards.
  */
 typedef struct {
   hak_lock_t lock;
@@ -42,12 +71,13 @@ typedef struct {
 
 void gate_enter(hak_gate_t *gate);
 void gate_leave(hak_gate_t *gate);
-/* From now on the calling thread passes every gate, held or not: it is about to
- * abort, and a handler of SIGABRT may still want memory. */
-void gates_pass_for_ever(void);
-/* All gates, in locking order; open in parent and child alike. */
+
+/* Closes all gates, which are given in locking order, before a fork. */
 void gates_close(hak_gate_t *const gates[], size_t count);
+/* Opens them again in the parent. */
 void gates_open(hak_gate_t *const gates[], size_t count);
+/* Opens them in the child, those too that were missed. */
+void gates_open_in_child(hak_gate_t *const gates[], size_t count);
 
 HAK_C_END
 #endif

@@ -17,7 +17,7 @@ HAK_C_BEGIN
 
 /* Calls made so far, for the statistics; monotonic, relaxed. */
 typedef struct {
-  atomic64 mmap, munmap, mprotect, madvise, mremap;
+  atomic64 mmap, munmap, madvise, mremap;
 } os_call_counts_t;
 extern os_call_counts_t os_calls;
 
@@ -31,39 +31,54 @@ size_t os_address_space_limit(void);
 /* Memory of the machine, in bytes. */
 size_t os_physical_memory(void);
 
-/* Sets address space aside that can be neither read nor written and costs no
- * memory. At `at` exactly, or NULL when something is there; anywhere when `at`
- * is NULL. NULL on failure. */
-void *os_reserve(void *at, size_t bytes);
-/* As os_reserve, but readable: every byte reads as zero. */
-void *os_reserve_readable(void *at, size_t bytes);
-/* Makes reserved memory readable: every byte reads as zero. */
-bool os_protect_readable(void *at, size_t bytes);
-/* Gives address space back. */
+/* What became of a request for memory at a certain address. */
+typedef enum {
+  OS_MAPPED,
+  OS_REFUSED, /* there is no memory, or a limit is reached                    */
+  OS_TAKEN,   /* something of the program's lies there                        */
+} os_mapped_t;
+
+/* Maps memory that reads as zero at that address, where nothing is. Only what is
+ * asked for by os_want_huge_pages gets huge pages. Unless it is OS_MAPPED, nothing
+ * has changed. */
+os_mapped_t os_map(void *at, size_t bytes);
+/* The same, to be read only; it is left out of core files. */
+os_mapped_t os_map_readable(void *at, size_t bytes);
+/* Maps writable memory that reads as zero over what was mapped there before, or
+ * reserved, or is not there any more. false: nothing changed. */
+bool os_map_over(void *at, size_t bytes);
+/* Sets address space aside, wherever the system likes: it can be neither read nor
+ * written, costs no memory, and is left out of core files. NULL on failure. */
+void *os_reserve(size_t bytes);
+/* Readable as os_map_readable, or reserved again, over part of what it gave. */
+bool os_map_readable_over(void *at, size_t bytes);
+void os_reserve_over(void *at, size_t bytes);
+/* Gives address space back, whatever lies there. */
 void os_release(void *at, size_t bytes);
 
-/* Makes reserved memory writable. It reads as zero. false: nothing changed. */
-bool os_commit(void *at, size_t bytes);
-/* Maps writable zero memory at an address where nothing is reserved. */
-bool os_map(void *at, size_t bytes);
 /* Drops the contents of writable memory: pages go back to the system and read
- * as zero afterwards. false: they are as they were (locked memory, for one). */
+ * as zero afterwards. false: it was refused (locked memory, for one), and some
+ * may have gone. */
 bool os_purge(void *at, size_t bytes);
-/* As os_purge, for memory that os_move_pages has touched: also undoes what the
- * move did to the kernel's map of the process. `is_reserved`: the memory around
- * was committed from a reservation, not mapped. */
-bool os_renew(void *at, size_t bytes, bool is_reserved);
-/* Says of each page whether it is in memory: the lowest bit of its byte. */
-bool os_resident_pages(void *at, size_t bytes, unsigned char *resident);
 /* Asks for huge pages behind writable memory, or for none. Hints. */
 void os_want_huge_pages(void *at, size_t bytes);
 void os_refuse_huge_pages(void *at, size_t bytes);
-/* Moves the pages of [from, from + bytes) to [to, …) without copying; `from`
- * stays writable and reads as zero. false: `from` is as it was, and `to` has to
- * be renewed, it may not be mapped any more. */
-bool os_move_pages(void *from, void *to, size_t bytes);
 
-/* Whether the byte at the address, any value, can be read just now. */
+/* Whether the process may make system calls that malloc(3) does not make in other
+ * libraries: a seccomp filter, which can be installed at any time, may end it for
+ * one. The two functions below ask this themselves. */
+bool os_is_unfiltered(void);
+/* Says of each page whether it is in memory: the lowest bit of its byte. false: it
+ * is not known. */
+bool os_resident_pages(void *at, size_t bytes, unsigned char *resident);
+/* Moves the pages of [from, from + bytes) to [to, …) without copying. Both are
+ * writable memory; what was at `to` is gone, and nothing is mapped at `from`
+ * afterwards. OS_MOVE_REFUSED: `from` is as it was, and nothing may be mapped at
+ * `to` any more. OS_MOVE_UNTRIED: both are as they were. */
+typedef enum { OS_MOVED, OS_MOVE_REFUSED, OS_MOVE_UNTRIED } os_moved_t;
+os_moved_t os_move_pages(void *from, void *to, size_t bytes);
+
+/* Whether the aligned word that holds the address can be read just now. */
 bool os_is_readable(const void *address);
 
 /* Milliseconds of a monotonic clock with a resolution of some ms; cheap. */
@@ -72,9 +87,6 @@ uint32_t os_process_id(void);
 uint32_t os_thread_id(void);
 /* Whether this process has, or may have, a thread of that number. */
 bool os_thread_exists(uint32_t thread_id);
-/* A random word, not for secrets. */
-uint64_t os_random(void);
-
 /* Writes to standard error / a file without stdio. Best effort. */
 void os_write_stderr(const char *text, size_t bytes);
 int os_open_for_writing(const char *path);
@@ -84,9 +96,12 @@ void os_close(int fd);
  * that its environment must not be trusted. */
 bool os_is_privileged(void);
 
-/* Sleeps while *word == expected (spurious returns are allowed); wakes one. */
-void os_futex_wait(atomic32 *word, uint32_t expected);
+/* Sleeps while *word == expected, `milliseconds` at the most or OS_FOR_EVER
+ * (spurious returns are allowed); wakes one. */
+enum { OS_FOR_EVER = -1 };
+void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds);
 void os_futex_wake_one(atomic32 *word);
+void os_sleep(int milliseconds);
 
 /* Fault injection: only the test build defines HAK_FAULT_INJECTION. The n-th
  * fallible call from now on fails (1 is the next one), and all after it while

@@ -46,20 +46,24 @@ typedef struct owner {
   } __attribute__((aligned(HAK_CACHE_LINE))) pending;
 
   uint32_t id __attribute__((aligned(HAK_CACHE_LINE))); /* from 1 */
-  /* Non-zero while the owning thread changes anything here, in its slabs or in
-   * its magazines out of the fast path: read by a forked child only. */
+  /* Non-zero while anything here, in the owner's slabs or in its magazines is
+   * changed out of the fast path: read by a forked child only. */
   uint32_t busy;
-  owner_state_t state;        /* guarded by the pool's gate, like these two:  */
+  /* Guarded by the pool's gate: */
+  uint8_t state;              /* owner_state_t                                */
+  bool is_warm;               /* pooled with its empty slabs                  */
+  uint8_t look_class;         /* see next_look                                */
   uint32_t process_id, thread_id; /* of the thread it is attached to          */
-  uint32_t pool_next;         /* owner id; guarded by the pool's gate         */
-  bool is_warm;               /* pooled with its empty slabs; likewise        */
+  uint32_t pool_next;         /* owner id                                     */
+
   unit_t pending_taken;       /* slabs taken from `pending`, not yet collected */
   /* Of purge_idle: the listed slab that it looks at next, 0 at the end of a class;
-   * the class after that; when it last looked; when this round began. */
+   * look_class: the class after that; when it last looked; when this round began. */
   unit_t next_look;
-  uint32_t look_class;
-  uint64_t look_ms, round_ms;
   uint32_t outbox_count;
+  uint64_t look_ms, round_ms;
+  /* Classes, a bit each, in whose list an empty slab may be. */
+  uint64_t may_have_empty[(MID_CLASS_END + 63) / 64];
   int64_t free_bytes;         /* in our slabs; what the arena was told last   */
   int64_t free_bytes_told;
   /* Statistics; written by the owning thread, read by any: relaxed. */
@@ -75,6 +79,7 @@ enum {
   OWNER_ROOM_BYTES = 3072,
   OWNER_STRIDE_BYTES = OWNER_ROOM_BYTES + (int)sizeof(owner_t),
 };
+static_assert(OWNER_STRIDE_BYTES == 4096, "a heap takes 4 KiB");
 
 HAK_INLINE owner_t *owner_by_id(uint32_t id) {
   return (owner_t *)(the_map.heaps + (size_t)(id - 1) * OWNER_STRIDE_BYTES + OWNER_ROOM_BYTES);

@@ -16,7 +16,8 @@ static struct {
   uint32_t top;
   uint32_t next_forgotten; /* owner that was looked at last                      */
   uint32_t next_visit; /* owner where the next adoption starts to look; 0: the top */
-  uint32_t next_tidy;  /* where the next pool_tidy starts to look, modulo owner_count */
+  uint32_t next_tidy;  /* owners before it have had their turn in this round of pool_tidy */
+  atomic64 tidied_ms;  /* when the last round ended                              */
   atomic32 owner_count, pooled_count, warm_count;
 } pool;
 
@@ -27,16 +28,95 @@ enum { VISITS = 4, COLLECTS = 8 };
  * pool_tidy takes the slabs after about a second. */
 enum { WARM_MAX = 8 };
 
-/* Of one pool_tidy: some tens of microseconds where nothing waits, a millisecond
- * or two where much does. The gate is open to others every TIDY_STEP slabs. */
-enum { TIDY_OWNERS = 512, TIDY_SLABS = 2048, TIDY_STEP_SLABS = 64, TIDY_STEP_PURGES = 8, SLABS_FOR_A_PURGE = 16 };
+/* Of one pool_tidy: some microseconds where nothing waits, some tenths of a
+ * millisecond where much does. The gate is open to others after every step. */
+enum { TIDY_OWNERS = 64, TIDY_ROUND_MS = 1000, STEP_SLABS = 128 };
+/* Empty slabs that an ending thread gives back itself; pool_tidy does the rest. */
+enum { RELEASES_AT_END = 64 };
+
+static void add_relaxed(atomic32 *count, int change) {
+  atomic32_store_relaxed(count, atomic32_load_relaxed(count) + (uint32_t)change); /* the gate is held */
+}
 
 static void push(owner_t *owner) {
   owner->state = OWNER_POOLED;
   owner->pool_next = pool.top;
   pool.top = owner->id;
-  atomic32_store_relaxed(&pool.pooled_count, atomic32_load_relaxed(&pool.pooled_count) + 1);
+  add_relaxed(&pool.pooled_count, 1);
 }
+
+static void set_warm(owner_t *owner, bool is_warm) {
+  add_relaxed(&pool.warm_count, (int)is_warm - (int)owner->is_warm);
+  owner->is_warm = is_warm;
+}
+
+/* Work on a pooled owner is marked as a thread marks work on its own: a child that
+ * is forked meanwhile without the gate (gates_close) does not trust the owner. */
+static void begin_work(owner_t *owner) {
+  owner->busy++;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST); /* compiler order is enough: docs/design.md on fork */
+}
+static void end_work(owner_t *owner) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  owner->busy--;
+}
+
+/* ---- After a fork ----------------------------------------------------------------
+ * Threads that a child does not have leave their owners attached, and perhaps the
+ * stack in the middle of a change. The child's handler only takes note: a signal
+ * handler may have forked, and the code that it interrupted may hold the gate.
+ * Whoever enters the gate next puts things in order.                             */
+static struct {
+  bool pending;
+  uint32_t process_id, thread_id; /* that the surviving thread had when it attached its owner */
+  uint32_t new_thread_id;
+  uint32_t survivor; /* the owner that it uses, as far as the handler knew; 0: none */
+} forked;
+
+void pool_before_fork(void) {
+  if (forked.pending) return; /* in a child that has not settled yet: these are still the ids to look for */
+  forked.process_id = os_process_id();
+  forked.thread_id = os_thread_id();
+}
+
+void pool_after_fork(owner_t *self) {
+  forked.survivor = self != NULL ? self->id : 0;
+  forked.new_thread_id = os_thread_id();
+  forked.pending = true;
+}
+
+static bool is_survivors(const owner_t *owner) {
+  return owner->id == forked.survivor ||
+         (owner->process_id == forked.process_id && owner->thread_id == forked.thread_id);
+}
+
+static HAK_COLD void settle_fork(void) {
+  forked.pending = false;
+  pool.top = pool.next_visit = 0;
+  atomic32_store_relaxed(&pool.pooled_count, 0);
+  atomic32_store_relaxed(&pool.warm_count, 0);
+  for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
+    owner_t *owner = owner_by_id(id);
+    if (owner->state == OWNER_ATTACHED && is_survivors(owner)) {
+      owner->process_id = os_process_id();
+      owner->thread_id = forked.new_thread_id;
+    } else if (owner->state != OWNER_LOST) {
+      owner->is_warm = false;
+      if (owner->busy != 0) owner->state = OWNER_LOST;
+      else push(owner);
+    }
+  }
+}
+
+static void enter_pool(void) {
+  gate_enter(&pool_gate);
+  if (HAK_UNLIKELY(forked.pending)) settle_fork();
+}
+static void leave_pool(void) { gate_leave(&pool_gate); }
+
+static bool may_have_pooled(void) { return atomic32_load_relaxed(&pool.pooled_count) != 0 || forked.pending; }
+
+/* ---- Threads that begin and end --------------------------------------------------*/
 
 /* Before a new owner is made: looks at some attached ones for a thread that has
  * ended without a word (the first heap of a thread in its last destructors; a
@@ -54,83 +134,127 @@ static void pool_the_forgotten(void) {
 }
 
 static void attach_to_this_thread(owner_t *owner) {
-  owner->state = OWNER_ATTACHED;
   owner->process_id = os_process_id();
   owner->thread_id = os_thread_id();
+  owner->state = OWNER_ATTACHED;
+}
+
+static owner_t *pop(void) {
+  owner_t *owner = owner_by_id(pool.top);
+  pool.top = owner->pool_next;
+  if (pool.next_visit == owner->id) pool.next_visit = 0;
+  set_warm(owner, false);
+  add_relaxed(&pool.pooled_count, -1);
+  return owner;
+}
+
+static owner_t *make(void) {
+  uint32_t made = atomic32_load_relaxed(&pool.owner_count);
+  if (metadata_heap_record(made, OWNER_STRIDE_BYTES) == NULL) return NULL;
+  owner_t *owner = owner_by_id(made + 1);
+  owner->id = made + 1;
+  attach_to_this_thread(owner); /* before it counts: a forked child looks at those that count */
+  atomic32_store_relaxed(&pool.owner_count, made + 1);
+  return owner;
 }
 
 owner_t *pool_attach(void) {
   if (!arena_ready()) return NULL;
-  owner_t *owner = NULL;
-  gate_enter(&pool_gate);
+  enter_pool();
   if (pool.top == 0) pool_the_forgotten();
+  owner_t *owner = NULL;
   if (pool.top != 0) {
-    owner = owner_by_id(pool.top);
-    pool.top = owner->pool_next;
-    if (pool.next_visit == owner->id) pool.next_visit = 0;
-    if (owner->is_warm) atomic32_store_relaxed(&pool.warm_count, atomic32_load_relaxed(&pool.warm_count) - 1);
-    owner->is_warm = false;
-    atomic32_store_relaxed(&pool.pooled_count, atomic32_load_relaxed(&pool.pooled_count) - 1);
+    owner = pop();
+    attach_to_this_thread(owner);
   } else {
-    uint32_t made = atomic32_load_relaxed(&pool.owner_count);
-    if (metadata_heap_record(made, OWNER_STRIDE_BYTES) != NULL) {
-      owner = owner_by_id(made + 1);
-      owner->id = made + 1;
-      atomic32_store_relaxed(&pool.owner_count, made + 1);
-    }
+    owner = make();
   }
-  if (owner != NULL) attach_to_this_thread(owner);
-  gate_leave(&pool_gate);
+  leave_pool();
   return owner;
 }
 
 void pool_detach(owner_t *owner) {
   remote_flush(owner);
-  gate_enter(&pool_gate);
-  remote_collect(owner, SIZE_MAX);
-  uint32_t warm = atomic32_load_relaxed(&pool.warm_count);
-  owner->is_warm = warm < WARM_MAX;
-  if (owner->is_warm) atomic32_store_relaxed(&pool.warm_count, warm + 1);
-  else slab_release_empty(owner);
+  enter_pool();
+  set_warm(owner, atomic32_load_relaxed(&pool.warm_count) < WARM_MAX);
+  bool is_warm = owner->is_warm;
+  leave_pool();
+  if (!is_warm) slab_release_empty(owner, RELEASES_AT_END);
+  enter_pool();
   owner->busy = 0;
   push(owner);
-  gate_leave(&pool_gate);
+  leave_pool();
 }
 
-/* The gate is held. Returns the slabs collected, and as many as took the time of others. */
-static size_t tidy(owner_t *owner, uint64_t now_ms) {
-  if (owner->state != OWNER_POOLED) return 0;
-  size_t collected = remote_has_pending(owner) ? remote_collect(owner, TIDY_STEP_SLABS) : 0;
-  /* The last empty slab of each class stays in its list until here. */
-  if (owner->is_warm || collected > 0) slab_release_empty(owner);
-  if (owner->is_warm) atomic32_store_relaxed(&pool.warm_count, atomic32_load_relaxed(&pool.warm_count) - 1);
-  owner->is_warm = false;
-  return collected + SLABS_FOR_A_PURGE * purge_idle(owner, now_ms, TIDY_STEP_PURGES);
+/* ---- What waits in pooled owners --------------------------------------------------*/
+
+/* Collects and releases a bounded amount; the gate is held. Returns whether there
+ * may be more. */
+static bool collect_step(owner_t *owner) {
+  size_t collected = remote_has_pending(owner) ? remote_collect(owner, STEP_SLABS) : 0;
+  size_t released = slab_release_empty(owner, STEP_SLABS);
+  return collected == STEP_SLABS || released == STEP_SLABS;
 }
 
-void pool_tidy(uint64_t now_ms) {
-  if (atomic32_load_relaxed(&pool.pooled_count) == 0) return;
-  uint32_t made = atomic32_load_relaxed(&pool.owner_count), looked = 0;
-  size_t collected = 0;
-  while (looked < made && looked < TIDY_OWNERS && collected < TIDY_SLABS) {
-    gate_enter(&pool_gate);
-    size_t step = tidy(owner_by_id(pool.next_tidy % made + 1), now_ms);
-    if (step < TIDY_STEP_SLABS) pool.next_tidy++, looked++; /* else there may be more */
-    gate_leave(&pool_gate);
-    collected += step;
+static bool tidy_step(owner_t *owner, uint64_t now_ms, pool_flush_fn *flush) {
+  set_warm(owner, false);
+  if (flush != NULL && flush(owner)) return true;
+  return collect_step(owner) || purge_idle(owner, now_ms, PURGE_STEP_CALLS) > 0;
+}
+
+bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush) {
+  if (!may_have_pooled() || now_ms < atomic64_load_relaxed(&pool.tidied_ms) + TIDY_ROUND_MS) return false;
+  uint32_t made = atomic32_load_relaxed(&pool.owner_count);
+  bool worked = false, ends = false;
+  for (uint32_t looked = 0; looked < TIDY_OWNERS && !worked && !ends; looked++) {
+    enter_pool();
+    if (pool.next_tidy >= made) {
+      pool.next_tidy = 0;
+      atomic64_store_relaxed(&pool.tidied_ms, now_ms);
+      ends = true;
+    } else {
+      owner_t *owner = owner_by_id(pool.next_tidy + 1);
+      if (owner->state == OWNER_POOLED) {
+        begin_work(owner);
+        worked = tidy_step(owner, now_ms, flush);
+        end_work(owner);
+      }
+      if (!worked) pool.next_tidy++; /* else there may be more */
+    }
+    leave_pool();
   }
+  return worked;
 }
 
-void pool_after_fork(owner_t *self) {
-  if (self != NULL) attach_to_this_thread(self);
-  for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
+/* Works on each pooled owner until it has no more to do; the gate is open to others
+ * after every step. */
+static void for_each_pooled(bool (*step)(owner_t *owner, void *context), void *context) {
+  uint32_t made = atomic32_load_relaxed(&pool.owner_count);
+  for (uint32_t id = 1; id <= made;) {
+    bool has_more = false;
+    enter_pool();
     owner_t *owner = owner_by_id(id);
-    if (owner == self || owner->state != OWNER_ATTACHED) continue;
-    if (owner->busy != 0)
-      owner->state = OWNER_LOST;
-    else
-      push(owner);
+    if (owner->state == OWNER_POOLED) {
+      begin_work(owner);
+      has_more = step(owner, context);
+      end_work(owner);
+    }
+    leave_pool();
+    if (!has_more) id++;
   }
+}
+
+static bool sweep_step(owner_t *owner, void *flush) { return (flush != NULL && ((pool_flush_fn *)flush)(owner)) || collect_step(owner); }
+void pool_sweep(pool_flush_fn *flush) { for_each_pooled(sweep_step, (void *)flush); }
+
+static bool purge_step(owner_t *owner, void *purged) {
+  *(size_t *)purged += purge_pages(owner);
+  return false;
+}
+size_t pool_purge_pages(void) {
+  size_t purged = 0;
+  for_each_pooled(purge_step, &purged);
+  return purged;
 }
 
 /* ---- Adoption ----------------------------------------------------------------*/
@@ -149,12 +273,13 @@ static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_cla
 }
 
 bool pool_adopt(owner_t *owner, unsigned size_class) {
-  if (size_class_is_single(size_class) || atomic32_load_relaxed(&pool.pooled_count) == 0) return false;
+  if (size_class_is_single(size_class) || !may_have_pooled()) return false;
   bool adopted = false;
-  gate_enter(&pool_gate);
+  enter_pool();
   uint32_t id = pool.next_visit != 0 ? pool.next_visit : pool.top;
   for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
     owner_t *pooled = owner_by_id(id);
+    begin_work(pooled);
     if (remote_has_pending(pooled)) remote_collect(pooled, COLLECTS);
     unit_t slab = pooled->slabs[size_class];
     if (slab != 0) {
@@ -163,27 +288,11 @@ bool pool_adopt(owner_t *owner, unsigned size_class) {
     } else {
       id = pooled->pool_next;
     }
+    end_work(pooled);
   }
   pool.next_visit = id;
-  gate_leave(&pool_gate);
+  leave_pool();
   return adopted;
-}
-
-void pool_sweep(void) {
-  gate_enter(&pool_gate);
-  for (uint32_t id = pool.top; id != 0; id = owner_by_id(id)->pool_next) {
-    remote_collect(owner_by_id(id), SIZE_MAX);
-    slab_release_empty(owner_by_id(id));
-  }
-  gate_leave(&pool_gate);
-}
-
-size_t pool_purge_pages(void) {
-  size_t purged = 0;
-  gate_enter(&pool_gate);
-  for (uint32_t id = pool.top; id != 0; id = owner_by_id(id)->pool_next) purged += purge_pages(owner_by_id(id));
-  gate_leave(&pool_gate);
-  return purged;
 }
 
 uint32_t pool_owner_count(void) { return atomic32_load_relaxed(&pool.owner_count); }

@@ -21,27 +21,35 @@ extern hak_gate_t pool_gate;
 /* An owner for the calling thread: a pooled one or, zero but for its id, a new
  * one. NULL when there is no memory. */
 owner_t *pool_attach(void);
-/* The thread has no more use for the owner; its magazines are flushed. It is busy
- * until it is pooled. */
+/* The thread has no more use for the owner. It is busy until it is pooled. */
 void pool_detach(owner_t *owner);
-/* In a forked child: pools the owners of threads that the child does not have,
- * except those that were in use just then. Gates are closed. `self`: the calling
+/* Before a fork, and in the child, gates closed or missed. What threads that the child
+ * does not have leave behind is put in order by whoever enters the gate next: their
+ * owners are pooled, except those that were in use just then. `self`: the calling
  * thread's, NULL if it has none. */
+void pool_before_fork(void);
 void pool_after_fork(owner_t *self);
 
 /* Takes over a slab of the class with a free block from a pooled owner, looking
  * at a bounded number of them. It is then in the owner's list. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
-/* Collects remote frees of all pooled owners and releases their empty slabs. */
-void pool_sweep(void);
+
+/* What the layer above does to a pooled owner first: sends a bounded number of the
+ * blocks home that it keeps for the owner's next thread. Returns whether there are
+ * more. The gate is held. */
+typedef bool pool_flush_fn(owner_t *owner);
+
+/* Collects remote frees of all pooled owners and releases their empty slabs.
+ * `flush` may be NULL. */
+void pool_sweep(pool_flush_fn *flush);
 /* purge_pages for all pooled owners. */
 size_t pool_purge_pages(void);
-/* What waits in pooled owners for a thread that may never come: collects remote
- * frees, releases empty slabs, those of warm owners too, and does what purge_idle
- * does. Looks at a bounded
- * number of owners and slabs; callers come once a second and go on where the last
- * one stopped. */
-void pool_tidy(uint64_t now_ms);
+/* What waits in pooled owners for a thread that may never come: flushes, collects
+ * remote frees, releases empty slabs, those of warm owners too, and does what
+ * purge_idle does. A little at a time: callers come often, and go on where the last
+ * one stopped; rounds over all owners begin a second apart. Returns whether there was
+ * anything to do. */
+bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush);
 
 /* Owners made so far, and how many wait in the pool. Relaxed. */
 uint32_t pool_owner_count(void);

@@ -18,9 +18,11 @@ size_t purge_pages(owner_t *owner);
 
 /* Gives back what lies in slabs that nobody took a block from, or put one into, for
  * a second or two: empty slabs whole, and the free pages of those with half of
- * their blocks free. To be called often: does a little every 10 ms, and purges no
- * more slabs than milliseconds have passed, or than `most_purges`. Returns how many. */
-size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_purges);
+ * their blocks free. To be called often: does a little every few ms, and makes about
+ * `most_calls` calls to the system at the most, and no more than some for each
+ * millisecond that has passed. Returns how many slabs it worked on. */
+size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls);
+enum { PURGE_STEP_CALLS = 64 }; /* some tenths of a millisecond */
 
 HAK_C_END
 #endif

@@ -37,7 +37,7 @@ static void announce(unit_t slab) {
 
 static void report_twice(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
   for (; HAK_UNLIKELY(bits != 0); bits &= bits - 1)
-    error_report(ERROR_DOUBLE_FREE, slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(bits)),
+    error_note(ERROR_DOUBLE_FREE, slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(bits)),
                  size_classes[size_class].block_bytes, 0);
 }
 
@@ -85,7 +85,7 @@ HAK_INLINE bool find_place(const void *address, unsigned size_class, place_t *pl
 /* The same, and false has been reported. */
 HAK_INLINE bool find_place_or_report(const void *address, unsigned size_class, place_t *place) {
   if (HAK_LIKELY(find_place(address, size_class, place))) return true;
-  error_report(ERROR_INTERIOR_FREE, address, size_classes[size_class].block_bytes, 0);
+  error_note(ERROR_INTERIOR_FREE, address, size_classes[size_class].block_bytes, 0);
   return false;
 }
 
@@ -118,7 +118,7 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
     self->outbox_count++;
   }
   if (HAK_UNLIKELY((entry->bits & place.bit) != 0)) {
-    error_report(ERROR_DOUBLE_FREE, address, block_bytes, 0);
+    error_note(ERROR_DOUBLE_FREE, address, block_bytes, 0);
     return;
   }
   entry->bits |= place.bit;

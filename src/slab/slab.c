@@ -9,7 +9,20 @@
 /* Slabs whose remote frees one refill collects: bounds the time of a malloc. */
 enum { COLLECTS_PER_REFILL = 16 };
 
-HAK_INLINE unit_record_t *record(unit_t slab) { return &the_map.records[slab]; }
+HAK_INLINE unit_record_t *record(unit_t slab) { return map_record(slab); }
+
+/* ---- Empty slabs -----------------------------------------------------------------
+ * One of a class is kept, and stays in the list wherever others push it. So that
+ * nobody walks long lists in vain, the owner knows in which one may be.           */
+static bool is_empty(unit_t slab) { return record(slab)->slab.free_count == record(slab)->slab.capacity; }
+static uint64_t class_bit(unsigned size_class) { return (uint64_t)1 << size_class % 64; }
+static bool may_have_empty(const owner_t *owner, unsigned size_class) {
+  return (owner->may_have_empty[size_class / 64] & class_bit(size_class)) != 0;
+}
+static void note_empty(owner_t *owner, unit_t slab) {
+  unsigned size_class = record(slab)->slab.size_class;
+  owner->may_have_empty[size_class / 64] |= class_bit(size_class);
+}
 
 /* ---- Lists ---------------------------------------------------------------------
  * A slab that gets its first free block goes to the front: refills then fill
@@ -21,6 +34,7 @@ void slab_list(owner_t *owner, unit_t slab) {
   if (*head != 0) record(*head)->slab.previous = slab;
   *head = slab;
   record(slab)->slab.listed = true;
+  if (is_empty(slab)) note_empty(owner, slab);
 }
 
 void slab_unlist(owner_t *owner, unit_t slab) {
@@ -53,6 +67,7 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   bool single = size_class_is_single(size_class);
   unit_t slab = arena_take(ZONE_SMALL, c->slab_units, single ? 1 : c->slab_units, is_zero);
   if (slab == 0) return 0;
+  if (single) arena_note_large(c->slab_units);
   unit_record_t *r = record(slab);
   r->slab.capacity = r->slab.free_count = c->capacity;
   r->slab.first_word = 0;
@@ -76,15 +91,16 @@ static void clear_remote_bits(unit_t slab, unsigned size_class) {
     if (HAK_LIKELY(atomic64_load_relaxed(&the_map.remote_bits[slab][w]) == 0)) continue;
     uint64_t twice = atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0);
     for (; twice != 0; twice &= twice - 1)
-      error_report(ERROR_DOUBLE_FREE,
+      error_note(ERROR_DOUBLE_FREE,
                    slab_block_address(slab, size_class, w * 64 + (unsigned)__builtin_ctzll(twice)), c->block_bytes, 0);
   }
 }
 
 /* Every block is free and the slab is in no list. */
 static void unmake_slab(unit_t slab, unsigned size_class) {
-  if (!size_class_is_single(size_class)) clear_remote_bits(slab, size_class);
   size_t units = size_classes[size_class].slab_units;
+  if (size_class_is_single(size_class)) arena_note_large(-(int64_t)units);
+  else clear_remote_bits(slab, size_class);
   write_words(slab, units, 0, 0);
   arena_give(slab, units);
 }
@@ -96,14 +112,19 @@ void slab_release(owner_t *owner, unit_t slab) {
   unmake_slab(slab, size_class);
 }
 
-void slab_release_empty(owner_t *owner) {
+size_t slab_release_empty(owner_t *owner, size_t most) {
+  size_t released = 0;
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
+    if (!may_have_empty(owner, c)) continue;
     for (unit_t slab = owner->slabs[c], next; slab != 0; slab = next) {
+      if (released == most) return released;
       next = record(slab)->slab.next;
-      if (record(slab)->slab.free_count == record(slab)->slab.capacity) slab_release(owner, slab);
+      if (is_empty(slab)) slab_release(owner, slab), released++;
     }
+    owner->may_have_empty[c / 64] &= ~class_bit(c);
   }
   slab_tell_arena(owner);
+  return released;
 }
 
 /* ---- Refill ----------------------------------------------------------------------*/
@@ -137,8 +158,8 @@ static size_t take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void
 /* Memory is short: perhaps it waits in what others have freed. */
 static void regain(owner_t *owner) {
   remote_collect(owner, SIZE_MAX);
-  slab_release_empty(owner);
-  pool_sweep();
+  slab_release_empty(owner, SIZE_MAX);
+  pool_sweep(NULL);
 }
 
 /* A slab of the class with a free block at the head of the owner's list. */
@@ -207,8 +228,10 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
   r->slab.idle_looks = 0;
   owner->free_bytes += (int64_t)(count * size_classes[size_class].block_bytes);
   if (!r->slab.listed) slab_list(owner, slab);
+  if (!is_empty(slab)) return;
   bool is_only = r->slab.previous == 0 && r->slab.next == 0;
-  if (r->slab.free_count == r->slab.capacity && !is_only) slab_release(owner, slab);
+  if (is_only) note_empty(owner, slab);
+  else slab_release(owner, slab);
 }
 
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
@@ -217,7 +240,7 @@ void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
   uint64_t twice = the_map.free_bits[slab][word] & bits;
   bits &= ~twice;
   for (; HAK_UNLIKELY(twice != 0); twice &= twice - 1)
-    error_report(ERROR_DOUBLE_FREE, slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(twice)),
+    error_note(ERROR_DOUBLE_FREE, slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(twice)),
                  size_classes[size_class].block_bytes, 0);
   the_map.free_bits[slab][word] |= bits;
   if (word < r->slab.first_word) r->slab.first_word = (uint16_t)word;
@@ -233,16 +256,17 @@ static HAK_NOINLINE void flush_stray(owner_t *owner, unsigned size_class, void *
       !size_class_is_single(size_class))
     remote_free(owner, block, word);
   else
-    error_report(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
+    error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
 }
 
-static void flush_single(unsigned size_class, void *block) {
+/* The word is claimed: a thread that frees the block a second time just now may
+ * take it over (slab_take_over_single). One of the two gets it. */
+static void flush_single(unsigned size_class, void *block, uint32_t word) {
   unit_t slab = (unit_t)map_unit_of(block);
-  if (block != map_address(slab)) {
-    error_report(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
-    return;
-  }
-  unmake_slab(slab, size_class);
+  if (block != map_address(slab))
+    error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
+  else if (!slab_free_single(slab, word))
+    error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
 }
 
 void slab_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
@@ -257,13 +281,13 @@ void slab_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t
       continue;
     }
     if (size_class_is_single(size_class)) {
-      flush_single(size_class, block);
+      flush_single(size_class, block, own_word);
       continue;
     }
     unit_t slab = slab_first_unit(unit, size_class);
     int number = slab_block_number(block, slab, size_class);
     if (HAK_UNLIKELY(number < 0))
-      error_report(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
+      error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
     else
       slab_put_bits(owner, slab, (unsigned)number / 64, (uint64_t)1 << number % 64);
   }
@@ -280,14 +304,22 @@ bool slab_free_single(unit_t slab, uint32_t word) {
   return true;
 }
 
-bool slab_extend_single(unit_t slab, unsigned new_class) {
-  uint32_t word = atomic32_load_relaxed(map_word(slab));
+void slab_lose_single(unit_t slab) { atomic32_store_relaxed(map_word(slab), word_make(0, KIND_INNER)); }
+
+bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;
-  if (!arena_extend(slab, old_units, new_units)) return false;
-  record(slab)->slab.size_class = (uint8_t)new_class;
-  for (size_t i = old_units; i < new_units; i++) atomic32_store_relaxed(map_word(slab + i), word_make(0, KIND_INNER));
-  atomic32_store_relaxed(map_word(slab), word_make(word_owner(word), new_class));
-  return true;
+  uint32_t now = word;
+  /* Claimed while it grows, so that a thread that frees it meanwhile, by mistake,
+   * finds no block and does not give back a run that is being changed. */
+  if (!atomic32_cas_acq_rel(map_word(slab), &now, word_make(0, KIND_INNER))) return false;
+  bool extended = arena_extend(slab, old_units, new_units);
+  if (extended) {
+    record(slab)->slab.size_class = (uint8_t)new_class;
+    arena_note_large((int64_t)new_units - (int64_t)old_units);
+    for (size_t i = old_units; i < new_units; i++) atomic32_store_relaxed(map_word(slab + i), word_make(0, KIND_INNER));
+  }
+  atomic32_store_release(map_word(slab), word_make(word_owner(word), extended ? new_class : word_kind(word)));
+  return extended;
 }
 
 /* ---- Checking ------------------------------------------------------------------------*/
@@ -313,6 +345,7 @@ void slab_check(const owner_t *owner) {
       HAK_CHECK(count_bits(the_map.free_bits[slab], r->slab.first_word) == 0);
       for (size_t w = 0; w < words; w++)
         HAK_CHECK((the_map.free_bits[slab][w] & atomic64_load_relaxed(&the_map.remote_bits[slab][w])) == 0);
+      HAK_CHECK(!is_empty(slab) || may_have_empty(owner, c));
       free_bytes += (int64_t)r->slab.free_count * size_classes[c].block_bytes;
     }
   }

@@ -39,12 +39,16 @@ bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word);
  * false: as above. */
 bool slab_free_single(unit_t slab, uint32_t word);
 
-/* Grows a single block in place to the size of another single class. The caller
- * holds the block. */
-bool slab_extend_single(unit_t slab, unsigned new_class);
+/* The memory of a single block that the caller holds is gone: it stays out of use. */
+void slab_lose_single(unit_t slab);
 
-/* Gives every slab without a block in use back to the arena. */
-void slab_release_empty(owner_t *owner);
+/* Grows a single block, whose word is `word`, in place to the size of another
+ * single class. The caller holds the block. */
+bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class);
+
+/* Gives slabs without a block in use back to the arena, `most` of them. Returns how
+ * many it gave. */
+size_t slab_release_empty(owner_t *owner, size_t most);
 
 /* ---- For this layer's other files ------------------------------------------*/
 /* Sets the bits in the slab's free bitmap. Those that are set already are double

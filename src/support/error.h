@@ -21,8 +21,25 @@ typedef enum {
  * HAKMEM_ABORT_ON_ERROR=0 counts it silently and returns: the caller then
  * ignores the free. `block_bytes` is the size of the class or block at the
  * address, 0 if there is none; `claimed_bytes` matters to ERROR_SIZE_MISMATCH.
- * Thread-safe, allocates nothing; gates may be held. */
+ * Thread-safe, allocates nothing. For code that is in the middle of nothing: a
+ * handler of SIGABRT may allocate, and it may jump away. */
 HAK_COLD void error_report(error_kind_t kind, const void *address, size_t block_bytes, size_t claimed_bytes);
+
+/* The same for code that holds gates or is in the middle of a change: the mistake
+ * is counted, and reported when the thread calls error_settle. Of several that
+ * wait, the first is reported. */
+HAK_COLD void error_note(error_kind_t kind, const void *address, size_t block_bytes, size_t claimed_bytes);
+
+/* Reports what the calling thread has noted, if anything. Called where the thread
+ * leaves the allocator, all changes done. */
+extern atomic32 error_noted_by; /* the thread's number; 0: nothing waits */
+HAK_COLD void error_report_noted(void);
+HAK_INLINE void error_settle(void) {
+  if (HAK_UNLIKELY(atomic32_load_relaxed(&error_noted_by) != 0)) error_report_noted();
+}
+
+/* In a forked child: what a thread has noted that is not here. */
+void error_after_fork(void);
 
 /* Mistakes reported or ignored so far. */
 uint64_t error_count(void);

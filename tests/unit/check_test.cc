@@ -76,7 +76,7 @@ TEST_F(CheckDeathTest, WordsAndRuns) {
   EXPECT_FOUND(hak_test::record(hak_test::slab_of(large)).run_units--, "");
   EXPECT_FOUND(the_map.superslabs[slab / SUPERSLAB_UNITS].used ^= 1u << slab % SUPERSLAB_UNITS, "");
   EXPECT_FOUND(the_map.superslabs[slab / SUPERSLAB_UNITS].dirty ^= 1u << slab % SUPERSLAB_UNITS, "dirty");
-  unit_t behind = arena_zone_end(ZONE_SMALL) - 1; /* in the run at the zone's end */
+  unit_t behind = hak_test::zone_end(ZONE_SMALL) - 1; /* in the run at the zone's end */
   EXPECT_FOUND(hak_test::record(behind).run_first++, "run_first");
   EXPECT_FOUND(atomic32_store_relaxed(map_word(behind), word_make(1, 1)), "map_word");
 }

@@ -104,8 +104,10 @@ TEST_F(Huge, TakesOverTheContentsOfARun) {
   hak_test::write_words(run, 40, hak_test::kInUse);
   size_t bytes = 40 * UNIT_BYTES;
   hak_test::stamp_as(map_address(run), bytes, 8);
-  void *block = huge_from_run(map_address(run), bytes, 5 * kMiB);
+  bool is_lost = true;
+  void *block = huge_from_run(map_address(run), bytes, 5 * kMiB, &is_lost);
   ASSERT_NE(block, nullptr);
+  EXPECT_FALSE(is_lost);
   EXPECT_TRUE(hak_test::stamped_as(block, bytes, 8, bytes));
   std::memset(map_address(run), 1, bytes); /* still the caller's, and writable */
   EXPECT_TRUE(hak_test::stamped_as(block, bytes, 8, bytes)) << "both are the same memory";

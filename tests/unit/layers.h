@@ -20,6 +20,7 @@
 #include <arena/metadata.h>
 #include <arena/pages.h>
 #include <arena/runs.h>
+#include <arena/zone.h>
 #include <front/magazine.h>
 #include <hakmem.h>
 #include <int/decay.h>
@@ -81,6 +82,7 @@ class AttachedOwner {
   }
   void flush(unsigned size_class, const std::vector<void *> &blocks) {
     slab_flush(owner_, size_class, blocks.data(), blocks.size());
+    error_settle();
   }
 
  private:
@@ -92,6 +94,9 @@ inline unit_t slab_of(const void *block) {
   return slab_first_unit(unit, word_kind(map_lookup(block)));
 }
 inline std::uint32_t owner_of(const void *block) { return word_owner(map_lookup(block)); }
+
+/* Where a zone ends by now. */
+inline unit_t zone_end(zone_id_t id) { return zone_look(id)->extents[zone_look(id)->extent_count - 1].end; }
 
 inline std::size_t used_bytes() { return arena_usage().used; }
 
@@ -109,7 +114,7 @@ class WithAnOwner : public testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(static_cast<owner_t *>(owner), nullptr); }
   void TearDown() override {
-    slab_release_empty(owner);
+    slab_release_empty(owner, SIZE_MAX);
     slab_check(owner);
     arena_check();
     EXPECT_EQ(used_bytes(), 0u) << "slabs without a block in use were kept";

@@ -38,7 +38,7 @@ TEST(Lock, SleepersAreWoken) {
       lock_release(&lock);
     });
   /* Until one of them has said that it may sleep. */
-  while (waiting.load() < kThreads || atomic32_load_relaxed(&lock.state) != 2) std::this_thread::yield();
+  while (waiting.load() < kThreads || (atomic32_load_relaxed(&lock.state) & LOCK_CONTENDED) == 0) std::this_thread::yield();
   EXPECT_EQ(done.load(), 0) << "somebody entered a lock that is held";
   lock_release(&lock);
   for (std::thread &thread : threads) thread.join(); /* hangs if one is not woken */
@@ -60,7 +60,7 @@ TEST(Gate, TheForkingThreadPassesAndOthersWait) {
     inside = true;
     gate_leave(&second);
   });
-  while (!trying || atomic32_load_relaxed(&second.lock.state) != 2) std::this_thread::yield();
+  while (!trying || (atomic32_load_relaxed(&second.lock.state) & LOCK_CONTENDED) == 0) std::this_thread::yield();
   EXPECT_FALSE(inside.load()) << "a thread changes what is being copied";
   gates_open(gates, 2);
   other.join();
@@ -69,17 +69,78 @@ TEST(Gate, TheForkingThreadPassesAndOthersWait) {
   EXPECT_EQ(atomic32_load_relaxed(&second.lock.state), 0u);
 }
 
-/* A handler of SIGABRT may want memory, whatever the thread was doing. */
-TEST(Gate, AThreadThatAbortsPassesAllOfThem) {
-  static hak_gate_t gate;
-  EXPECT_EXIT(
+TEST(Lock, NamesItsHolder) {
+  static hak_lock_t lock;
+  EXPECT_FALSE(lock_is_mine(&lock));
+  lock_acquire(&lock);
+  EXPECT_TRUE(lock_is_mine(&lock));
+  std::thread([] {
+    EXPECT_FALSE(lock_is_mine(&lock)) << "a thread without a number";
+    thread_number();
+    EXPECT_FALSE(lock_is_mine(&lock));
+  }).join();
+  lock_release(&lock);
+  EXPECT_FALSE(lock_is_mine(&lock));
+}
+
+TEST(LockDeathTest, AThreadThatWaitsForItselfIsTold) {
+  static hak_lock_t lock;
+  EXPECT_DEATH(
       {
-        gate_enter(&gate);
-        gates_pass_for_ever();
-        gate_enter(&gate);
-        _exit(7);
+        lock_acquire(&lock);
+        lock_acquire(&lock); /* as in a signal handler */
       },
-      testing::ExitedWithCode(7), "");
+      "hakmem: a signal handler has called the allocator");
+}
+
+/* A signal handler forks and the code that it interrupted holds a gate. */
+TEST(Gate, WhatTheThreadHoldsAlreadyStaysHeld) {
+  static hak_gate_t first, second, third;
+  hak_gate_t *const gates[] = {&first, &second, &third};
+  for (bool in_child : {false, true}) {
+    gate_enter(&second);
+    gates_close(gates, 3);
+    EXPECT_TRUE(lock_is_mine(&first.lock) && lock_is_mine(&third.lock));
+    (in_child ? gates_open_in_child : gates_open)(gates, 3);
+    EXPECT_TRUE(lock_is_mine(&second.lock)) << "the interrupted code is inside still";
+    EXPECT_EQ(atomic32_load_relaxed(&first.lock.state), 0u);
+    EXPECT_EQ(atomic32_load_relaxed(&third.lock.state), 0u);
+    gate_leave(&second);
+    EXPECT_EQ(atomic32_load_relaxed(&second.lock.state), 0u);
+  }
+}
+
+/* The holder of an outer gate waits for the inner one, which we hold: nobody would ever go on. */
+TEST(Gate, AnOuterGateWhoseHolderWaitsForUsIsMissed) {
+  static hak_gate_t outer, inner;
+  hak_gate_t *const gates[] = {&outer, &inner};
+  gate_enter(&inner);
+  std::thread other([] {
+    gate_enter(&outer);
+    gate_enter(&inner);
+    gate_leave(&inner);
+    gate_leave(&outer);
+  });
+  while ((atomic32_load_relaxed(&inner.lock.state) & LOCK_CONTENDED) == 0) std::this_thread::yield();
+  gates_close(gates, 2); /* hangs if it insists */
+  EXPECT_FALSE(lock_is_mine(&outer.lock));
+  gates_open(gates, 2);
+  EXPECT_NE(atomic32_load_relaxed(&outer.lock.state), 0u) << "the other thread's gate was opened";
+  gate_leave(&inner);
+  other.join();
+  EXPECT_EQ(atomic32_load_relaxed(&outer.lock.state), 0u);
+}
+
+TEST(Gate, ForksMayNest) {
+  static hak_gate_t first, second;
+  hak_gate_t *const gates[] = {&first, &second};
+  gates_close(gates, 2);
+  gates_close(gates, 2); /* a signal handler forks between our fork handlers */
+  gates_open(gates, 2);
+  EXPECT_TRUE(lock_is_mine(&first.lock) && lock_is_mine(&second.lock)) << "the outer fork is not over";
+  gates_open(gates, 2);
+  EXPECT_EQ(atomic32_load_relaxed(&first.lock.state), 0u);
+  EXPECT_EQ(atomic32_load_relaxed(&second.lock.state), 0u);
 }
 
 TEST(Gate, AfterTheForkItIsALockAgain) {
@@ -88,7 +149,7 @@ TEST(Gate, AfterTheForkItIsALockAgain) {
   gates_close(gates, 1);
   gates_open(gates, 1);
   gate_enter(&gate);
-  EXPECT_EQ(atomic32_load_relaxed(&gate.lock.state), 1u) << "the thread that forked passes for ever";
+  EXPECT_TRUE(lock_is_mine(&gate.lock)) << "the thread that forked passes for ever";
   gate_leave(&gate);
   EXPECT_EQ(atomic32_load_relaxed(&gate.lock.state), 0u);
 }

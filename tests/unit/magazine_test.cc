@@ -19,7 +19,10 @@ uint64_t transfers(heap_t *heap) {
 void decay(heap_t *heap) {
   heap->decayed_ms = 0;
   heap->owner.busy++;
-  decay_now(heap);
+  do {
+    heap->looked_ms = 0; /* the clock has moved on */
+    decay_now(heap, false);
+  } while (heap->decay_classes > 0);
   heap->owner.busy--;
 }
 

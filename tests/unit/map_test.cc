@@ -77,10 +77,9 @@ TEST(Map, NothingIsOursBeforeTheFirstUse) {
   }));
 }
 
-TEST(Map, AReservedWindowHasItsPartsApart) {
+TEST(Map, AWindowHasItsPartsApart) {
   expect_zero(hak_test::in_child([] {
     REQUIRE(arena_ready());
-    REQUIRE(the_map.is_reserved);
     auto at = [](const void *p) { return reinterpret_cast<uintptr_t>(p); };
     size_t units = the_map.units;
     REQUIRE(at(the_map.base) + units * 4 < at(the_map.records));
@@ -108,7 +107,6 @@ TEST(Map, WithLimitedAddressSpaceAllOfItCanBeUsed) {
     expect_zero(hak_test::in_child([=] {
       limit_address_space(limit);
       REQUIRE(arena_ready());
-      REQUIRE(!the_map.is_reserved);
       return use_up_twice(limit / 2);
     }));
   }

@@ -14,11 +14,18 @@ using hak_test::owner_of;
 using hak_test::record;
 using hak_test::slab_of;
 
+/* All rounds of a second, and of the next. */
+void tidy() {
+  static uint64_t now_ms = os_now_ms();
+  for (int round = 0; round < 3; round++, now_ms += 2000)
+    while (pool_tidy(now_ms, nullptr)) now_ms += 10;
+}
+
 class Pool : public testing::Test {
  protected:
   void TearDown() override {
-    pool_sweep();
-    pool_sweep();
+    pool_sweep(nullptr);
+    pool_sweep(nullptr);
     arena_check();
     EXPECT_EQ(hak_test::used_bytes(), 0u);
     EXPECT_EQ(pool_pooled_count(), pool_owner_count()) << "an owner is neither a thread's nor in the pool";
@@ -51,7 +58,7 @@ TEST_F(Pool, AnEndedThreadKeepsSlabsWithLiveBlocksAndSoonNoOthers) {
   for (unsigned c : {1u, 64u, 70u, 100u}) owner.flush(c, owner.refill(c, 5));
   owner_t *id = owner;
   owner.detach();
-  pool_tidy(os_now_ms()); /* a second later; before, the next thread would find all in place */
+  tidy(); /* a second later; before, the next thread would find all in place */
   EXPECT_EQ(hak_test::used_bytes(), size_t{UNIT_BYTES}) << "only the slab with blocks in use";
   EXPECT_EQ(owner_of(blocks[0]), id->id);
   AttachedOwner again;
@@ -85,7 +92,7 @@ TEST_F(Pool, WhatIsFreedForEndedThreadsGoesBackWhileOthersWork) {
   for (void *block : blocks) remote_free(alive, block, map_lookup(block));
   remote_flush(alive);
   EXPECT_GE(hak_test::used_bytes(), kOwners * std::size_t{UNIT_BYTES}) << "the test is void";
-  for (int second = 0; second < 3; second++) pool_tidy(os_now_ms());
+  for (unsigned i = 0; i < kOwners / 64; i++) tidy();
   EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 
@@ -224,25 +231,54 @@ TEST_F(Pool, ASweepGivesBackWhatWasFreedToEndedThreads) {
   for (void *block : blocks) remote_free(freer, block, map_lookup(block));
   remote_flush(freer);
   EXPECT_GT(hak_test::used_bytes(), 0u);
-  pool_sweep();
+  pool_sweep(nullptr);
   EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 
 TEST_F(Pool, AForkedChildPoolsThoseWhoWereIdleAndLosesThoseWhoWereNot) {
-  AttachedOwner self, idle, working;
+  AttachedOwner self, idle, working, waiting, visited;
   auto idle_blocks = idle.refill(20, 1), working_blocks = working.refill(21, 1);
+  auto waiting_blocks = waiting.refill(22, 1), visited_blocks = visited.refill(23, 1);
   hak_test::Outcome outcome = hak_test::in_child([&] {
+    /* Other threads', which the child does not have. */
+    idle->thread_id = working->thread_id = 1;
     working->busy = 1;
+    owner_t *was_waiting = waiting, *was_visited = visited;
+    waiting.detach();
+    visited.detach();
+    was_visited->busy = 1; /* by a thread that held the gate, in a fork that missed it */
+    pool_before_fork();
     pool_after_fork(self);
-    if (self->state != OWNER_ATTACHED) return 1;
-    if (idle->state != OWNER_POOLED) return 2;
-    if (working->state != OWNER_LOST) return 3;
-    if (!pool_adopt(self, 20)) return 4;
-    if (pool_adopt(self, 21)) return 5;
+    if (pool_adopt(self, 24)) return 1;
+    if (self->state != OWNER_ATTACHED) return 2;
+    if (idle->state != OWNER_POOLED) return 3;
+    if (working->state != OWNER_LOST) return 4;
+    if (was_waiting->state != OWNER_POOLED) return 5;
+    if (was_visited->state != OWNER_LOST) return 6;
+    if (pool_pooled_count() != 2) return 7;
+    if (!pool_adopt(self, 20)) return 8;
+    if (!pool_adopt(self, 22) && !pool_adopt(self, 22)) return 8; /* a visit ends where the stack does */
+    if (pool_adopt(self, 21) || pool_adopt(self, 23)) return 9;
     AttachedOwner next;
-    return next->id == idle->id ? 0 : 6;
+    return next->id == idle->id || next->id == was_waiting->id ? 0 : 10;
   });
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
   idle.flush(20, idle_blocks);
   working.flush(21, working_blocks);
+  waiting.flush(22, waiting_blocks);
+  visited.flush(23, visited_blocks);
+}
+
+/* A signal handler forks while its thread is about to get its first heap: the handler
+ * does not know the owner, but the thread goes on and uses it. */
+TEST_F(Pool, AForkedChildKeepsTheOwnerThatItsThreadHasJustAttached) {
+  AttachedOwner fresh;
+  auto blocks = fresh.refill(20, 1);
+  hak_test::Outcome outcome = hak_test::in_child([&] {
+    AttachedOwner next; /* the fork's handlers have not seen a heap of this thread */
+    if (next->id == fresh->id) return 1;
+    return fresh->state == OWNER_ATTACHED ? 0 : 2;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  fresh.flush(20, blocks);
 }

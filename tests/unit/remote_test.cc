@@ -21,12 +21,15 @@ class Remote : public testing::Test {
  protected:
   void TearDown() override {
     for (AttachedOwner *owner : {&a, &b, &c}) owner->detach();
-    pool_sweep();
-    pool_sweep(); /* what one passed on to another */
+    pool_sweep(nullptr);
+    pool_sweep(nullptr); /* what one passed on to another */
     arena_check();
     EXPECT_EQ(hak_test::used_bytes(), 0u) << "a block that was freed has not come back to its slab";
   }
-  static void free_as(owner_t *freer, void *block) { remote_free(freer, block, map_lookup(block)); }
+  static void free_as(owner_t *freer, void *block) {
+    remote_free(freer, block, map_lookup(block));
+    error_settle();
+  }
   static bool announced(unit_t slab) { return atomic32_load_relaxed(&the_map.shared[slab].announced) != 0; }
   AttachedOwner a, b, c;
 };
@@ -98,7 +101,7 @@ TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
   remote_flush(b);
   remote_collect(a, SIZE_MAX);
   slab_check(a);
-  slab_release_empty(a);
+  slab_release_empty(a, SIZE_MAX);
   EXPECT_EQ(hak_test::used_bytes(), 0u) << "the owner has collected all and does not have all";
 }
 
@@ -115,7 +118,7 @@ TEST_F(Remote, LargerBlocksAreNotHoarded) {
     EXPECT_TRUE(remote_has_pending(a));
     remote_collect(a, SIZE_MAX);
     a.flush(k, std::vector<void *>(blocks.begin() + static_cast<std::ptrdiff_t>(waiting) + 1, blocks.end()));
-    slab_release_empty(a);
+    slab_release_empty(a, SIZE_MAX);
   }
 }
 
@@ -210,7 +213,7 @@ TEST_F(Remote, AnAnnouncementToTheFormerOwnerIsPassedOn) {
   free_as(b, blocks[0]);
   remote_flush(b);
   EXPECT_FALSE(remote_has_pending(c)) << "it was announced, though elsewhere";
-  pool_sweep(); /* somebody looks after the former owner, who is in the pool */
+  pool_sweep(nullptr); /* somebody looks after the former owner, who is in the pool */
   EXPECT_TRUE(remote_has_pending(c)) << "the announcement ended with the former owner: its blocks are lost";
   auto before = record(slab).slab.free_count;
   remote_collect(c, SIZE_MAX);
@@ -223,7 +226,7 @@ TEST_F(Remote, AnAnnouncementOfAUnitThatIsNoSlabAnyMoreIsDropped) {
   auto blocks = a.refill(20, 1);
   unit_t slab = slab_of(blocks[0]);
   a.flush(20, blocks);
-  slab_release_empty(a);
+  slab_release_empty(a, SIZE_MAX);
   ASSERT_EQ(map_lookup(map_address(slab)), 0u);
   the_map.shared[slab].pending_next = 0;
   atomic32_store_relaxed(&the_map.shared[slab].announced, 1);
@@ -304,7 +307,7 @@ TEST_F(Remote, TwoThreadsPassBlocksToEachOther) {
   for (owner_t *owner : {static_cast<owner_t *>(a), static_cast<owner_t *>(b)}) {
     remote_collect(owner, SIZE_MAX);
     slab_check(owner);
-    slab_release_empty(owner);
+    slab_release_empty(owner, SIZE_MAX);
   }
   EXPECT_EQ(hak_test::used_bytes(), 0u) << "blocks that were freed have not come back";
 }
@@ -393,8 +396,8 @@ TEST_F(RemoteDeathTest, MistakesAreNoticed) {
   free_as(b, blocks[0]);
   EXPECT_DEATH(free_as(b, blocks[0]), "double free") << "both in one outbox";
   remote_flush(b);
-  EXPECT_DEATH((free_as(c, blocks[0]), remote_flush(c)), "double free") << "delivered, not collected";
+  EXPECT_DEATH((free_as(c, blocks[0]), remote_flush(c), error_settle()), "double free") << "delivered, not collected";
   remote_collect(a, SIZE_MAX);
-  EXPECT_DEATH((free_as(c, blocks[0]), remote_flush(c), remote_collect(a, 1)), "double free") << "free already";
+  EXPECT_DEATH((free_as(c, blocks[0]), remote_flush(c), remote_collect(a, 1), error_settle()), "double free") << "free already";
   a.flush(20, {blocks[1]});
 }

@@ -40,7 +40,7 @@ TEST_F(Slab, ASlabHandsOutEachOfItsBlocksOnce) {
     owner.flush(c, blocks);
     slab_check(owner);
     EXPECT_EQ(slabs_listed(c), 1u) << "one empty slab is kept; class " << c;
-    slab_release_empty(owner);
+    slab_release_empty(owner, SIZE_MAX);
   }
 }
 
@@ -95,7 +95,7 @@ TEST_F(Slab, RandomBatchesOfManyClasses) {
       owner.flush(c, back);
     }
     if (i % 10 == 0) slab_check(owner);
-    if (i % 100 == 0) slab_release_empty(owner), arena_check();
+    if (i % 100 == 0) slab_release_empty(owner, SIZE_MAX), arena_check();
   }
   for (unsigned c : kClasses) owner.flush(c, classes[c].out);
 }
@@ -119,10 +119,10 @@ TEST_F(Slab, ALoneBlockGrowsInPlaceWhereThereIsRoom) {
   const unsigned small = size_class_of(HAK_KIB(128)), wider = size_class_of(HAK_KIB(512)), widest = size_class_of(HAK_MIB(4));
   void *block = owner.refill(small, 1)[0];
   unit_t slab = slab_of(block);
-  ASSERT_TRUE(slab_extend_single(slab, wider)) << "fresh memory lies behind it";
+  ASSERT_TRUE(slab_extend_single(slab, map_lookup(map_address(slab)), wider)) << "fresh memory lies behind it";
   EXPECT_EQ(map_lookup(block), word_make(owner->id, wider));
   void *behind = owner.refill(small, 1)[0];
-  EXPECT_FALSE(slab_extend_single(slab, widest)) << "another block lies behind it";
+  EXPECT_FALSE(slab_extend_single(slab, map_lookup(map_address(slab)), widest)) << "another block lies behind it";
   EXPECT_EQ(map_lookup(block), word_make(owner->id, wider)) << "a failure changed it";
   arena_check();
   owner.flush(wider, {block});

@@ -1,0 +1,61 @@
+/* See dense.h. SPDX-License-Identifier: MIT */
+#include "dense.h"
+
+#include "arena.h"
+#include "zone.h"
+
+enum { PROBES = 8, CREDIT_FOR_DENSE = 8 };
+/* Below this much heap a huge page would be a good part of it. */
+static const size_t from_bytes = HAK_MIB(16);
+
+/* Relaxed: sums of what threads report, looked at as an estimate. */
+static atomic64 free_in_slabs_bytes, large_units;
+
+/* Guarded by the arena's gate. */
+static struct {
+  size_t credit_units;
+  unit_t first, end; /* the witness; 0: none */
+} witness;
+
+void arena_note_free_in_slabs(int64_t change_bytes) { atomic64_add_relaxed(&free_in_slabs_bytes, (uint64_t)change_bytes); }
+void arena_note_large(int64_t change_units) { atomic64_add_relaxed(&large_units, (uint64_t)change_units); }
+
+static bool is_resident(unit_t unit) {
+  unsigned char resident = 0;
+  size_t page = os_page_bytes();
+  /* By a page in the middle: many blocks are used at their beginning alone. */
+  return os_resident_pages(map_address(unit) + align_down(UNIT_BYTES / 2, page), page, &resident) && (resident & 1) != 0;
+}
+
+/* Whether what is in use of the witness is resident, but for a little. */
+static bool is_dense(void) {
+  unit_t step = (witness.end - witness.first) / PROBES, probed = 0, resident = 0;
+  for (unit_t unit = witness.first; unit < witness.end; unit += step) {
+    if (zone_is_free(unit)) continue;
+    probed++;
+    resident += is_resident(unit);
+  }
+  return probed > 0 && resident >= probed - probed / 4;
+}
+
+static bool has_credit(unit_t first, size_t units) {
+  if (witness.credit_units < units && witness.first != 0) {
+    witness.credit_units = is_dense() ? CREDIT_FOR_DENSE * (size_t)(witness.end - witness.first) : 0;
+    witness.first = 0;
+  }
+  if (witness.credit_units >= units) {
+    witness.credit_units -= units;
+    return true;
+  }
+  witness.first = first;
+  witness.end = (unit_t)(first + units);
+  return false;
+}
+
+bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
+  size_t used = used_units << UNIT_SHIFT;
+  if (zone_of(first) != ZONE_SMALL || used < from_bytes) return false;
+  if ((int64_t)atomic64_load_relaxed(&free_in_slabs_bytes) >= (int64_t)(used / 4)) return false;
+  bool is_large_heap = (int64_t)atomic64_load_relaxed(&large_units) >= (int64_t)(used_units / 8);
+  return !is_large_heap || has_credit(first, units);
+}

@@ -1,0 +1,26 @@
+/*
+ * Which new memory for slabs and large blocks gets huge pages.
+ *
+ * Only behind a heap that is large and dense, so that what huge pages keep resident
+ * without need stays below an eighth of it: a step of growth is an eighth. Slabs say
+ * themselves how much of them is free. Large blocks do not say how much of them is
+ * used. So where they are a good part of the heap, a step of growth that goes without
+ * huge pages is a witness: when the zone grows the next time, a few pages of what is in
+ * use in it are looked up, and if they are resident, that is credit for steps of eight
+ * times its size. Huge blocks earn theirs in the same way: huge_pages.h.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_DENSE_H
+#define HAK_DENSE_H
+
+#include "map.h"
+
+HAK_C_BEGIN
+
+/* Of a step by which a zone grows, with so many units in use in all. The arena's gate
+ * is held. */
+bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units);
+
+HAK_C_END
+#endif

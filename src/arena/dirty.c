@@ -1,0 +1,80 @@
+/* See dirty.h. SPDX-License-Identifier: MIT */
+#include "dirty.h"
+
+#include "zone.h"
+
+/* The list of SuperSlabs, by dirtied_ms; 0 is none. */
+static struct {
+  uint32_t oldest, newest;
+  size_t units;
+} list;
+
+static void list_remove(uint32_t number) {
+  superslab_t *s = map_superslab(number);
+  *(s->dirty_previous ? &map_superslab(s->dirty_previous)->dirty_next : &list.oldest) = s->dirty_next;
+  *(s->dirty_next ? &map_superslab(s->dirty_next)->dirty_previous : &list.newest) = s->dirty_previous;
+  s->dirty_previous = s->dirty_next = 0;
+}
+
+static void list_append(uint32_t number) {
+  superslab_t *s = map_superslab(number);
+  s->dirty_next = 0;
+  s->dirty_previous = list.newest;
+  *(list.newest ? &map_superslab(list.newest)->dirty_next : &list.oldest) = number;
+  list.newest = number;
+}
+
+void dirty_add(unit_t first, size_t units, uint64_t now_ms) {
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    superslab_t *s = map_superslab(c.number);
+    HAK_ASSERT((s->used & c.mask) == 0 && (s->dirty & c.mask) == 0);
+    if (s->dirty != 0) list_remove(c.number);
+    s->dirty |= c.mask;
+    s->dirtied_ms = now_ms;
+    list_append(c.number);
+  }
+  list.units += units;
+}
+
+size_t dirty_take(unit_t first, size_t units) {
+  size_t taken = 0;
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    superslab_t *s = map_superslab(c.number);
+    uint32_t stale = s->dirty & c.mask;
+    s->stale = (s->stale & ~c.mask) | stale;
+    if (stale == 0) continue;
+    s->dirty &= ~stale;
+    taken += (size_t)__builtin_popcount(stale);
+    if (s->dirty == 0) list_remove(c.number);
+  }
+  list.units -= taken;
+  return taken;
+}
+
+size_t dirty_units(void) { return list.units; }
+uint64_t dirty_oldest_ms(void) { return list.oldest != 0 ? map_superslab(list.oldest)->dirtied_ms : UINT64_MAX; }
+
+size_t dirty_oldest_row(uint64_t until_ms, size_t most, unit_t *first) {
+  if (dirty_oldest_ms() > until_ms || list.oldest == 0) return 0;
+  *first = list.oldest * SUPERSLAB_UNITS + (unit_t)__builtin_ctz(map_superslab(list.oldest)->dirty);
+  unit_t to = *first, end = zone_extent(*first)->end; /* the table may end there, too */
+  while (to < end && to - *first < most) {
+    const superslab_t *s = map_superslab(to / SUPERSLAB_UNITS);
+    if ((s->dirty >> to % SUPERSLAB_UNITS & 1) == 0) break;
+    if (to % SUPERSLAB_UNITS == 0 && s->dirtied_ms > until_ms) break;
+    to++;
+  }
+  return to - *first;
+}
+
+void dirty_check(size_t superslabs, size_t units) {
+  size_t listed = 0;
+  uint64_t last_ms = 0;
+  for (uint32_t n = list.oldest, before = 0; n != 0; before = n, n = map_superslab(n)->dirty_next) {
+    const superslab_t *s = map_superslab(n);
+    HAK_CHECK(s->dirty_previous == before && s->dirty != 0 && s->dirtied_ms >= last_ms);
+    last_ms = s->dirtied_ms;
+    listed++;
+  }
+  HAK_CHECK(listed == superslabs && list.units == units);
+}

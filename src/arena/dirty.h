@@ -1,0 +1,38 @@
+/*
+ * Dirty memory: units that are free and may not read as zero.
+ *
+ * Each SuperSlab has a bit for each of its dirty units and the time at which one was
+ * last given back; SuperSlabs with dirty units are in a list by that time. So a
+ * SuperSlab in which units come and go stays as a whole.
+ *
+ * Everything here is guarded by the arena's gate. Invariant: used & dirty = 0, and a
+ * SuperSlab is in the list <=> its dirty != 0.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_DIRTY_H
+#define HAK_DIRTY_H
+
+#include "map.h"
+
+HAK_C_BEGIN
+
+/* Units that are free by now have become dirty. `now_ms` is no earlier than before. */
+void dirty_add(unit_t first, size_t units, uint64_t now_ms);
+/* Units are taken: those that were dirty are stale from now on, the others are not.
+ * Returns how many were. */
+size_t dirty_take(unit_t first, size_t units);
+size_t dirty_units(void);
+/* When the oldest became so; UINT64_MAX if there are none. */
+uint64_t dirty_oldest_ms(void);
+
+/* A row of dirty units, beginning with the oldest, of SuperSlabs that follow each other
+ * in memory and became dirty no later than `until_ms`; `most` units of it. Returns how
+ * many; 0 if there are none so old. */
+size_t dirty_oldest_row(uint64_t until_ms, size_t most, unit_t *first);
+
+/* Aborts through HAK_CHECK if the list is broken. */
+void dirty_check(size_t superslabs, size_t units);
+
+HAK_C_END
+#endif

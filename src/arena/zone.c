@@ -1,0 +1,183 @@
+/* See zone.h. SPDX-License-Identifier: MIT */
+#include "zone.h"
+
+#include "runs.h"
+
+enum {
+  /* Steps of growth: an eighth of what is there, within these bounds. */
+  STEP_MIN_UNITS = SUPERSLAB_UNITS,
+  STEP_MAX_UNITS = 32 * SUPERSLAB_UNITS,
+};
+
+static zone_t zones[ZONE_COUNT];
+
+void zones_prepare(void) {
+  for (int z = 0; z < ZONE_COUNT; z++) {
+    unit_t first = the_map.zone_first[z];
+    zones[z] = (zone_t){.extent_count = 1, .extents = {{first, first}}};
+  }
+}
+
+const zone_t *zone_look(zone_id_t zone) { return &zones[zone]; }
+
+bool run_cursor_next(run_cursor_t *c) {
+  if (c->next >= c->end) return false;
+  unsigned from = c->next % SUPERSLAB_UNITS;
+  unsigned count = (unsigned)min_size(SUPERSLAB_UNITS - from, c->end - c->next);
+  c->number = c->next / SUPERSLAB_UNITS;
+  c->mask = bit_range32(from, count);
+  c->next += count;
+  return true;
+}
+
+/* ---- Extents ---------------------------------------------------------------------*/
+static extent_t *last_extent(zone_t *zone) { return &zone->extents[zone->extent_count - 1]; }
+
+const extent_t *zone_extent(unit_t unit) {
+  const zone_t *zone = &zones[zone_of(unit)];
+  for (size_t i = 0; i < zone->extent_count; i++)
+    if (unit >= zone->extents[i].first && unit < zone->extents[i].end) return &zone->extents[i];
+  return NULL;
+}
+
+bool zone_is_free(unit_t unit) {
+  if (zone_extent(unit) == NULL) return false;
+  return (map_superslab(unit / SUPERSLAB_UNITS)->used >> unit % SUPERSLAB_UNITS & 1) == 0;
+}
+
+/* ---- Free runs -------------------------------------------------------------------*/
+static void insert(zone_t *zone, unit_t first, size_t units) {
+  map_record(first)->run_units = (uint32_t)units;
+  map_record((unit_t)(first + units - 1))->run_first = first;
+  runs_insert(&zone->free_runs, first);
+}
+
+/* Where the free run begins that a free unit lies in: behind the nearest used unit. */
+static unit_t run_start(unit_t unit) {
+  unit_t least = zone_extent(unit)->first;
+  uint32_t number = unit / SUPERSLAB_UNITS, used = map_superslab(number)->used & bit_range32(0, unit % SUPERSLAB_UNITS);
+  while (used == 0) {
+    if (number * SUPERSLAB_UNITS == least) return least;
+    used = map_superslab(--number)->used;
+  }
+  return number * SUPERSLAB_UNITS + log2_floor(used) + 1;
+}
+
+void zone_join(unit_t first, size_t units) {
+  zone_t *zone = &zones[zone_of(first)];
+  if (zone_is_free(first - 1)) {
+    unit_t left = map_record(first - 1)->run_first;
+    runs_remove(&zone->free_runs, left);
+    units += first - left;
+    first = left;
+  }
+  unit_t right = (unit_t)(first + units);
+  if (zone_is_free(right)) {
+    runs_remove(&zone->free_runs, right);
+    units += map_record(right)->run_units;
+  }
+  insert(zone, first, units);
+}
+
+void zone_cut(unit_t first, size_t units) {
+  zone_t *zone = &zones[zone_of(first)];
+  unit_t run = run_start(first);
+  size_t after = run + map_record(run)->run_units - (first + units);
+  runs_remove(&zone->free_runs, run);
+  if (first > run) insert(zone, run, first - run);
+  if (after > 0) insert(zone, (unit_t)(first + units), after);
+}
+
+size_t zone_free_units_from(unit_t unit) {
+  if (!zone_is_free(unit)) return 0;
+  unit_t run = run_start(unit);
+  return run + map_record(run)->run_units - unit;
+}
+
+/* Alignment is of addresses: the window itself is aligned to 2 MiB only. */
+static size_t align_unit(size_t unit, size_t align_units) {
+  size_t base_units = (uintptr_t)the_map.base >> UNIT_SHIFT;
+  return align_up(base_units + unit, align_units) - base_units;
+}
+
+/* Where an aligned run would start inside a free one; 0 if it does not fit. */
+static unit_t fit(unit_t run, size_t units, size_t align_units) {
+  size_t first = align_unit(run, align_units);
+  return first + units <= (size_t)run + map_record(run)->run_units ? (unit_t)first : 0;
+}
+
+unit_t zone_find(zone_id_t zone, size_t units, size_t align_units) {
+  enum { TRIES = 16 };
+  unit_t root = zones[zone].free_runs, run = runs_not_before(root, units, 0);
+  for (int i = 0; run != 0 && fit(run, units, align_units) == 0; i++) {
+    /* The next best; after some, one that fits however it lies. */
+    size_t run_units = map_record(run)->run_units;
+    size_t at_least = i < TRIES ? run_units : max_size(units + align_units - 1, run_units);
+    run = runs_not_before(root, at_least, run + 1);
+  }
+  return run != 0 ? fit(run, units, align_units) : 0;
+}
+
+/* ---- Growing ---------------------------------------------------------------------*/
+
+/* Begins another extent, behind something that lies in the way of the last one. How
+ * far that goes nobody says: `skip` units farther this time, twice as far the next. */
+static bool begin_extent(zone_id_t id, size_t *skip) {
+  zone_t *zone = &zones[id];
+  extent_t *last = last_extent(zone);
+  size_t next = last->end + *skip;
+  if (next >= the_map.zone_end[id]) return false;
+  if (last->first != last->end) {
+    if (zone->extent_count == ZONE_EXTENTS_MOST) return false;
+    last = &zone->extents[zone->extent_count++];
+  }
+  last->first = last->end = (unit_t)next;
+  *skip *= 2;
+  return true;
+}
+
+static os_mapped_t grow_by(zone_id_t id, size_t units, bool (*huge_pages)(unit_t first, size_t units)) {
+  extent_t *last = last_extent(&zones[id]);
+  unit_t first = last->end;
+  if (units > the_map.zone_end[id] - first) return OS_REFUSED;
+  os_mapped_t mapped = map_commit_units(id, first, (unit_t)(first + units));
+  if (mapped != OS_MAPPED) return mapped;
+  if (huge_pages(first, units)) os_want_huge_pages(map_address(first), units << UNIT_SHIFT);
+  last->end = (unit_t)(first + units);
+  zone_join(first, units);
+  return OS_MAPPED;
+}
+
+/* Where the last extent's free run at its end begins; its end if there is none. */
+static unit_t last_free(const extent_t *last) {
+  return last->end > last->first && zone_is_free(last->end - 1) ? map_record(last->end - 1)->run_first : last->end;
+}
+
+/* Grows the last extent so that its last free run has room. */
+static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units,
+                             bool (*huge_pages)(unit_t first, size_t units)) {
+  const extent_t *last = last_extent(&zones[id]);
+  size_t aligned = align_unit(last_free(last), align_units);
+  if (aligned + units <= last->end) return OS_MAPPED;
+  size_t needed = align_up(aligned + units - last->end, SUPERSLAB_UNITS);
+  size_t step = max_size((last->end - the_map.zone_first[id]) / 8, STEP_MIN_UNITS);
+  step = align_down(min_size(step, STEP_MAX_UNITS), SUPERSLAB_UNITS);
+  if (step > needed && grow_by(id, step, huge_pages) == OS_MAPPED) return OS_MAPPED;
+  return grow_by(id, needed, huge_pages);
+}
+
+unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units, bool (*huge_pages)(unit_t first, size_t units)) {
+  size_t skip = SUPERSLAB_UNITS;
+  for (;;) {
+    os_mapped_t mapped = grow_last(zone, units, align_units, huge_pages);
+    if (mapped == OS_MAPPED) return (unit_t)align_unit(last_free(last_extent(&zones[zone])), align_units);
+    if (mapped == OS_REFUSED || !begin_extent(zone, &skip)) return 0;
+  }
+}
+
+bool zone_grow_behind(unit_t end, size_t units, bool (*huge_pages)(unit_t first, size_t units)) {
+  zone_id_t id = zone_of(end - 1);
+  const extent_t *last = last_extent(&zones[id]);
+  if (last_free(last) != end && end != last->end) return false;
+  return grow_last(id, units, 1, huge_pages) == OS_MAPPED;
+}

@@ -1,0 +1,76 @@
+/*
+ * A zone: its free runs, and how it grows.
+ *
+ * Free runs are kept in a tree ordered by length, then address: a request takes the
+ * shortest run that is long enough, the lowest of those, and cuts it. Neighbouring
+ * free runs are one run. So small requests fill the gaps of SuperSlabs in use, and
+ * untouched memory, one long run at the end, comes last.
+ *
+ * A zone grows upwards from its first unit. Where something of the program's lies in
+ * the way, it goes on behind it: so a zone is a row of extents, mostly one.
+ *
+ * Everything here is guarded by the arena's gate.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_ZONE_H
+#define HAK_ZONE_H
+
+#include "map.h"
+
+HAK_C_BEGIN
+
+/* Units [first, end) exist; multiples of a SuperSlab. */
+typedef struct {
+  unit_t first, end;
+} extent_t;
+
+/* A zone that meets more obstacles does not grow any more. */
+enum { ZONE_EXTENTS_MOST = 16 };
+
+typedef struct {
+  unit_t free_runs; /* root of the tree */
+  size_t extent_count;
+  extent_t extents[ZONE_EXTENTS_MOST]; /* in order of address; the last one grows */
+} zone_t;
+
+/* When the window has been found. */
+void zones_prepare(void);
+const zone_t *zone_look(zone_id_t zone);
+HAK_INLINE zone_id_t zone_of(unit_t unit) { return unit < the_map.zone_first[ZONE_HUGE] ? ZONE_SMALL : ZONE_HUGE; }
+/* The extent that the unit lies in; NULL if it does not exist. */
+const extent_t *zone_extent(unit_t unit);
+/* Whether a unit exists and is free. */
+bool zone_is_free(unit_t unit);
+
+/* The best free run that holds `units` at that alignment, and where they would lie in
+ * it; 0 if there is none. */
+unit_t zone_find(zone_id_t zone, size_t units, size_t align_units);
+/* The free run that begins at, or is cut by, the unit: how many units of it lie from
+ * there on. 0 if the unit is not free. */
+size_t zone_free_units_from(unit_t unit);
+/* Takes [first, first + units) out of the free run that contains them. */
+void zone_cut(unit_t first, size_t units);
+/* Makes units free that no run holds, joined with free neighbours. */
+void zone_join(unit_t first, size_t units);
+
+/* Grows so that there are `units` at that alignment at the end, and says where: by an
+ * eighth of what is there, or by what is needed if the system refuses that. 0 if it
+ * refuses that as well. `huge_pages` is asked whether what is new shall have huge
+ * pages. */
+unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units, bool (*huge_pages)(unit_t first, size_t units));
+/* Grows so that the units behind `end`, which is where a run ends, are free, if that
+ * is where the zone ends. */
+bool zone_grow_behind(unit_t end, size_t units, bool (*huge_pages)(unit_t first, size_t units));
+
+/* Calls `visit` with each SuperSlab of a run, and its units that belong to the run. */
+typedef struct {
+  uint32_t number, mask;
+  unit_t next, end;
+} run_cursor_t;
+bool run_cursor_next(run_cursor_t *c);
+#define FOR_EACH_SUPERSLAB(c, first, units) \
+  for (run_cursor_t c = {.next = (first), .end = (unit_t)((first) + (units))}; run_cursor_next(&c);)
+
+HAK_C_END
+#endif

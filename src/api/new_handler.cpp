@@ -1,7 +1,10 @@
 /*
- * See new_handler.h. The only C++ of the library. It uses the C++ run-time
- * library of the program, if that has one, through weak references: a C program
- * gets no dependency on it, and never comes here.
+ * See new_handler.h. The only C++ of the library. It needs the C++ run-time library
+ * of the program. The shared library, which C programs load as well, gets no
+ * dependency on that: weak references find it where it is, and a C program never comes
+ * here. In the static library this is a member of the archive that only C++ programs
+ * are linked with; there the references are strong, as weak ones take nothing out of
+ * the run-time library's own archive.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,12 +18,14 @@ extern "C" void *alloc_aligned(size_t alignment, size_t bytes);
 namespace std {
 [[noreturn]] void __throw_bad_alloc(); /* of libstdc++ and libc++ alike */
 }
+#if !defined(HAK_NEEDS_CXX_RUNTIME)
 __asm__(".weak _ZSt15get_new_handlerv");
 __asm__(".weak _ZSt17__throw_bad_allocv");
 __asm__(".weak __gxx_personality_v0");
 __asm__(".weak __cxa_begin_catch");
 __asm__(".weak __cxa_end_catch");
 __asm__(".weak _ZSt9terminatev");
+#endif
 
 /* The address of a function is no null pointer to a C++ compiler: ask without it
  * seeing. */

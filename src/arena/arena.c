@@ -16,7 +16,7 @@ enum {
   TICK_MS = 100,
   /* Of one call, and of one call to the system: others wait for the kernel's map of the
    * process meanwhile. */
-  PURGE_UNITS = 64,
+  PURGE_UNITS = SUPERSLAB_UNITS,
   PURGE_CALLS = 32,
   /* Above the bound before it starts: a call for each slab that is freed would cost more
    * than the free. */
@@ -131,8 +131,17 @@ static size_t keep_units(void) {
   return (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units / 8 + arena.reused_units;
 }
 
+/* Halves `reused` as often as time has passed for. */
+static void age(uint64_t now_ms) {
+  if (now_ms < arena.next_tick_ms) return;
+  uint64_t ticks = (now_ms - arena.next_tick_ms) / TICK_MS + 1;
+  arena.reused_units = ticks < 32 ? arena.reused_units >> ticks : 0;
+  arena.next_tick_ms = now_ms + TICK_MS;
+}
+
 /* `now_ms` was read under the gate, so that the list stays in order of time. */
 static void note_strain(uint64_t now_ms) {
+  age(now_ms);
   bool strained = dirty_units() > keep_units() + PURGE_AT_ONCE_UNITS && now_ms >= arena.refused_until_ms;
   if (strained != (atomic32_load_relaxed(&arena_is_strained) != 0)) atomic32_store_relaxed(&arena_is_strained, strained);
 }
@@ -235,11 +244,7 @@ static size_t purge(uint64_t until_ms, size_t most, size_t calls, keep_fn *keep_
 size_t arena_tick(uint64_t now_ms) {
   if (!is_ready()) return 0;
   gate_enter(&arena_gate);
-  if (now_ms >= arena.next_tick_ms) {
-    uint64_t ticks = (now_ms - arena.next_tick_ms) / TICK_MS + 1;
-    arena.reused_units = ticks < 32 ? arena.reused_units >> ticks : 0;
-    arena.next_tick_ms = now_ms + TICK_MS;
-  }
+  age(now_ms);
   bool is_due = now_ms >= DIRTY_MS && dirty_oldest_ms() <= now_ms - DIRTY_MS;
   gate_leave(&arena_gate);
   return is_due ? purge(now_ms - DIRTY_MS, PURGE_UNITS, PURGE_CALLS, keep_given, 0) : 0;
@@ -248,7 +253,7 @@ size_t arena_tick(uint64_t now_ms) {
 size_t arena_relieve_now(size_t freed_units) {
   enum { REFUSED_MS = 1000 };
   if (!is_ready()) return 0;
-  size_t most = max_size(PURGE_UNITS, freed_units), calls = max_size(PURGE_CALLS, freed_units / PURGE_UNITS * 2);
+  size_t most = PURGE_UNITS + freed_units, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
   size_t purged = purge(UINT64_MAX, most, calls, keep_share, 0);
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();

@@ -69,7 +69,7 @@ typedef struct {
      *   in its owner's list of its class  <=>  free_count > 0
      *   capacity = blocks out + free_count + bits in its remote bitmap       */
     struct {
-      unit_t previous, next;
+      unit_t previous, next; /* the first one's `previous` is the last          */
       uint16_t capacity, free_count;
       uint16_t first_word; /* no free bit lies in a word before this one      */
       uint8_t size_class;

@@ -176,7 +176,8 @@ void heap_free(void *block, uint32_t word) {
   }
   if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
   heap_leave(heap);
-  arena_relieve(0); /* of what the flush has made too much */
+  /* Of what a flush has made too much; a large block is its owner's own time. */
+  arena_relieve(size_class_is_single(size_class) ? size_classes[size_class].slab_units : 0);
 }
 
 bool heap_free_quickly(void *block, uint32_t word) {
@@ -189,7 +190,7 @@ void heap_flush(heap_t *heap) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
   remote_flush(&heap->owner);
   remote_collect(&heap->owner, SIZE_MAX);
-  slab_release_empty(&heap->owner, SIZE_MAX);
+  slab_release_empty(&heap->owner);
 }
 
 void heap_flush_thread(void) {

@@ -18,7 +18,7 @@ enum {
   BORROWED_MOST = 16, /* blocks */
   HAND_STEPS = 24,
   FLUSH_COST = 8192, /* of one overflow: magazine_block_cost */
-  FLUSH_BYTES = 4 * 1024 * 1024,
+  FLUSH_BYTES = 2 * 1024 * 1024, /* as much as a call purges */
 };
 /* What all magazines of a process may hold, shared among its threads, but each
  * has the least. */

@@ -62,8 +62,6 @@ typedef struct owner {
   unit_t next_look;
   uint32_t outbox_count;
   uint64_t look_ms, round_ms;
-  /* Classes, a bit each, in whose list an empty slab may be. */
-  uint64_t may_have_empty[(MID_CLASS_END + 63) / 64];
   int64_t free_bytes;         /* in our slabs; what the arena was told last   */
   int64_t free_bytes_told;
   /* Statistics; written by the owning thread, read by any: relaxed. */

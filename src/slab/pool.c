@@ -31,9 +31,6 @@ enum { WARM_MAX = 8 };
 /* Of one pool_tidy: some microseconds where nothing waits, some tenths of a
  * millisecond where much does. The gate is open to others after every step. */
 enum { TIDY_OWNERS = 64, TIDY_ROUND_MS = 1000, STEP_SLABS = 128 };
-/* Empty slabs that an ending thread gives back itself; pool_tidy does the rest. */
-enum { RELEASES_AT_END = 64 };
-
 static void add_relaxed(atomic32 *count, int change) {
   atomic32_store_relaxed(count, atomic32_load_relaxed(count) + (uint32_t)change); /* the gate is held */
 }
@@ -179,7 +176,7 @@ void pool_detach(owner_t *owner) {
   set_warm(owner, atomic32_load_relaxed(&pool.warm_count) < WARM_MAX);
   bool is_warm = owner->is_warm;
   leave_pool();
-  if (!is_warm) slab_release_empty(owner, RELEASES_AT_END);
+  if (!is_warm) slab_release_empty(owner);
   enter_pool();
   owner->busy = 0;
   push(owner);
@@ -192,8 +189,8 @@ void pool_detach(owner_t *owner) {
  * may be more. */
 static bool collect_step(owner_t *owner) {
   size_t collected = remote_has_pending(owner) ? remote_collect(owner, STEP_SLABS) : 0;
-  size_t released = slab_release_empty(owner, STEP_SLABS);
-  return collected == STEP_SLABS || released == STEP_SLABS;
+  slab_release_empty(owner);
+  return collected == STEP_SLABS;
 }
 
 static bool tidy_step(owner_t *owner, uint64_t now_ms, pool_flush_fn *flush) {

@@ -11,40 +11,31 @@ enum { COLLECTS_PER_REFILL = 16 };
 
 HAK_INLINE unit_record_t *record(unit_t slab) { return map_record(slab); }
 
-/* ---- Empty slabs -----------------------------------------------------------------
- * One of a class is kept, and stays in the list wherever others push it. So that
- * nobody walks long lists in vain, the owner knows in which one may be.           */
-static bool is_empty(unit_t slab) { return record(slab)->slab.free_count == record(slab)->slab.capacity; }
-static uint64_t class_bit(unsigned size_class) { return (uint64_t)1 << size_class % 64; }
-static bool may_have_empty(const owner_t *owner, unsigned size_class) {
-  return (owner->may_have_empty[size_class / 64] & class_bit(size_class)) != 0;
-}
-static void note_empty(owner_t *owner, unit_t slab) {
-  unsigned size_class = record(slab)->slab.size_class;
-  owner->may_have_empty[size_class / 64] |= class_bit(size_class);
-}
-
 /* ---- Lists ---------------------------------------------------------------------
  * A slab that gets its first free block goes to the front: refills then fill
- * the fullest slabs first, and the others get a chance to become empty.        */
+ * the fullest slabs first, and the others get a chance to become empty. One empty
+ * slab of a class is kept (blocks_came_back); it was alone when it became empty, so
+ * it is the last. To find that one, the first slab's `previous` is the last.      */
+static bool is_empty(unit_t slab) { return record(slab)->slab.free_count == record(slab)->slab.capacity; }
+
 void slab_list(owner_t *owner, unit_t slab) {
-  unit_t *head = &owner->slabs[record(slab)->slab.size_class];
-  record(slab)->slab.previous = 0;
-  record(slab)->slab.next = *head;
-  if (*head != 0) record(*head)->slab.previous = slab;
-  *head = slab;
-  record(slab)->slab.listed = true;
-  if (is_empty(slab)) note_empty(owner, slab);
+  unit_record_t *r = record(slab);
+  unit_t first = owner->slabs[r->slab.size_class];
+  r->slab.next = first;
+  r->slab.previous = first != 0 ? record(first)->slab.previous : slab;
+  if (first != 0) record(first)->slab.previous = slab;
+  owner->slabs[r->slab.size_class] = slab;
+  r->slab.listed = true;
 }
 
 void slab_unlist(owner_t *owner, unit_t slab) {
   unit_record_t *r = record(slab);
+  unit_t *first = &owner->slabs[r->slab.size_class];
   if (owner->next_look == slab) owner->next_look = r->slab.next;
-  if (r->slab.previous != 0)
-    record(r->slab.previous)->slab.next = r->slab.next;
-  else
-    owner->slabs[r->slab.size_class] = r->slab.next;
   if (r->slab.next != 0) record(r->slab.next)->slab.previous = r->slab.previous;
+  else record(*first)->slab.previous = r->slab.previous;
+  if (slab == *first) *first = r->slab.next;
+  else record(r->slab.previous)->slab.next = r->slab.next;
   r->slab.listed = false;
 }
 
@@ -112,19 +103,13 @@ void slab_release(owner_t *owner, unit_t slab) {
   unmake_slab(slab, size_class);
 }
 
-size_t slab_release_empty(owner_t *owner, size_t most) {
-  size_t released = 0;
+void slab_release_empty(owner_t *owner) {
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
-    if (!may_have_empty(owner, c)) continue;
-    for (unit_t slab = owner->slabs[c], next; slab != 0; slab = next) {
-      if (released == most) return released;
-      next = record(slab)->slab.next;
-      if (is_empty(slab)) slab_release(owner, slab), released++;
-    }
-    owner->may_have_empty[c / 64] &= ~class_bit(c);
+    if (owner->slabs[c] == 0) continue;
+    unit_t last = record(owner->slabs[c])->slab.previous;
+    if (is_empty(last)) slab_release(owner, last);
   }
   slab_tell_arena(owner);
-  return released;
 }
 
 /* ---- Refill ----------------------------------------------------------------------*/
@@ -158,7 +143,7 @@ static size_t take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void
 /* Memory is short: perhaps it waits in what others have freed. */
 static void regain(owner_t *owner) {
   remote_collect(owner, SIZE_MAX);
-  slab_release_empty(owner, SIZE_MAX);
+  slab_release_empty(owner);
   pool_sweep(NULL);
 }
 
@@ -229,9 +214,8 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
   owner->free_bytes += (int64_t)(count * size_classes[size_class].block_bytes);
   if (!r->slab.listed) slab_list(owner, slab);
   if (!is_empty(slab)) return;
-  bool is_only = r->slab.previous == 0 && r->slab.next == 0;
-  if (is_only) note_empty(owner, slab);
-  else slab_release(owner, slab);
+  bool is_only = owner->slabs[size_class] == slab && r->slab.next == 0;
+  if (!is_only) slab_release(owner, slab);
 }
 
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
@@ -332,10 +316,12 @@ static size_t count_bits(const uint64_t *bits, size_t words) {
 void slab_check(const owner_t *owner) {
   int64_t free_bytes = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    unit_t previous = 0;
-    for (unit_t slab = owner->slabs[c]; slab != 0; previous = slab, slab = record(slab)->slab.next) {
+    unit_t first = owner->slabs[c], previous = 0;
+    for (unit_t slab = first; slab != 0; previous = slab, slab = record(slab)->slab.next) {
       const unit_record_t *r = record(slab);
-      HAK_CHECK(r->slab.listed && r->slab.size_class == c && r->slab.previous == previous);
+      HAK_CHECK(r->slab.listed && r->slab.size_class == c);
+      HAK_CHECK(slab == first || r->slab.previous == previous);
+      HAK_CHECK(r->slab.next != 0 || record(first)->slab.previous == slab);
       HAK_CHECK(r->run_units == size_classes[c].slab_units && r->slab.capacity == size_classes[c].capacity);
       HAK_CHECK(slab_first_unit(slab, c) == slab);
       for (unsigned i = 0; i < r->run_units; i++)
@@ -345,7 +331,7 @@ void slab_check(const owner_t *owner) {
       HAK_CHECK(count_bits(the_map.free_bits[slab], r->slab.first_word) == 0);
       for (size_t w = 0; w < words; w++)
         HAK_CHECK((the_map.free_bits[slab][w] & atomic64_load_relaxed(&the_map.remote_bits[slab][w])) == 0);
-      HAK_CHECK(!is_empty(slab) || may_have_empty(owner, c));
+      HAK_CHECK(!is_empty(slab) || r->slab.next == 0); /* the one that is kept is the last */
       free_bytes += (int64_t)r->slab.free_count * size_classes[c].block_bytes;
     }
   }

@@ -46,9 +46,9 @@ void slab_lose_single(unit_t slab);
  * single class. The caller holds the block. */
 bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class);
 
-/* Gives slabs without a block in use back to the arena, `most` of them. Returns how
- * many it gave. */
-size_t slab_release_empty(owner_t *owner, size_t most);
+/* Gives every slab without a block in use back to the arena: one of a class at the
+ * most. */
+void slab_release_empty(owner_t *owner);
 
 /* ---- For this layer's other files ------------------------------------------*/
 /* Sets the bits in the slab's free bitmap. Those that are set already are double

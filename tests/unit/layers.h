@@ -114,7 +114,7 @@ class WithAnOwner : public testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(static_cast<owner_t *>(owner), nullptr); }
   void TearDown() override {
-    slab_release_empty(owner, SIZE_MAX);
+    slab_release_empty(owner);
     slab_check(owner);
     arena_check();
     EXPECT_EQ(used_bytes(), 0u) << "slabs without a block in use were kept";

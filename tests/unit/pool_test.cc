@@ -274,8 +274,10 @@ TEST_F(Pool, AForkedChildPoolsThoseWhoWereIdleAndLosesThoseWhoWereNot) {
 TEST_F(Pool, AForkedChildKeepsTheOwnerThatItsThreadHasJustAttached) {
   AttachedOwner fresh;
   auto blocks = fresh.refill(20, 1);
+  pool_before_fork();
   hak_test::Outcome outcome = hak_test::in_child([&] {
-    AttachedOwner next; /* the fork's handlers have not seen a heap of this thread */
+    pool_after_fork(nullptr);
+    AttachedOwner next;
     if (next->id == fresh->id) return 1;
     return fresh->state == OWNER_ATTACHED ? 0 : 2;
   });

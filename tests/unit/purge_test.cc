@@ -73,7 +73,7 @@ TEST_F(Purge, PagesOfFreeBlocksGoBackAndOthersStay) {
     for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c));
     owner.flush(c, again);
     owner.flush(c, kept);
-    slab_release_empty(owner, SIZE_MAX);
+    slab_release_empty(owner);
   }
 }
 

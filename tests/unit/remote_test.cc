@@ -101,7 +101,7 @@ TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
   remote_flush(b);
   remote_collect(a, SIZE_MAX);
   slab_check(a);
-  slab_release_empty(a, SIZE_MAX);
+  slab_release_empty(a);
   EXPECT_EQ(hak_test::used_bytes(), 0u) << "the owner has collected all and does not have all";
 }
 
@@ -118,7 +118,7 @@ TEST_F(Remote, LargerBlocksAreNotHoarded) {
     EXPECT_TRUE(remote_has_pending(a));
     remote_collect(a, SIZE_MAX);
     a.flush(k, std::vector<void *>(blocks.begin() + static_cast<std::ptrdiff_t>(waiting) + 1, blocks.end()));
-    slab_release_empty(a, SIZE_MAX);
+    slab_release_empty(a);
   }
 }
 
@@ -226,7 +226,7 @@ TEST_F(Remote, AnAnnouncementOfAUnitThatIsNoSlabAnyMoreIsDropped) {
   auto blocks = a.refill(20, 1);
   unit_t slab = slab_of(blocks[0]);
   a.flush(20, blocks);
-  slab_release_empty(a, SIZE_MAX);
+  slab_release_empty(a);
   ASSERT_EQ(map_lookup(map_address(slab)), 0u);
   the_map.shared[slab].pending_next = 0;
   atomic32_store_relaxed(&the_map.shared[slab].announced, 1);
@@ -307,7 +307,7 @@ TEST_F(Remote, TwoThreadsPassBlocksToEachOther) {
   for (owner_t *owner : {static_cast<owner_t *>(a), static_cast<owner_t *>(b)}) {
     remote_collect(owner, SIZE_MAX);
     slab_check(owner);
-    slab_release_empty(owner, SIZE_MAX);
+    slab_release_empty(owner);
   }
   EXPECT_EQ(hak_test::used_bytes(), 0u) << "blocks that were freed have not come back";
 }

@@ -40,7 +40,7 @@ TEST_F(Slab, ASlabHandsOutEachOfItsBlocksOnce) {
     owner.flush(c, blocks);
     slab_check(owner);
     EXPECT_EQ(slabs_listed(c), 1u) << "one empty slab is kept; class " << c;
-    slab_release_empty(owner, SIZE_MAX);
+    slab_release_empty(owner);
   }
 }
 
@@ -95,7 +95,7 @@ TEST_F(Slab, RandomBatchesOfManyClasses) {
       owner.flush(c, back);
     }
     if (i % 10 == 0) slab_check(owner);
-    if (i % 100 == 0) slab_release_empty(owner, SIZE_MAX), arena_check();
+    if (i % 100 == 0) slab_release_empty(owner), arena_check();
   }
   for (unsigned c : kClasses) owner.flush(c, classes[c].out);
 }

@@ -3,7 +3,7 @@
 //! scenario has to go wrong, or a reason why none can has to be given.
 //!
 //! SPDX-License-Identifier: MIT
-use crate::explore::{Outcome, explore};
+use crate::explore::{Outcome, Pick, explore};
 use crate::graph::Model;
 use crate::program::{Change, Order, Planted, Program, Site, SiteKind};
 
@@ -74,8 +74,8 @@ pub fn change_name(site: &Site, change: Change) -> String {
     }
 }
 
-pub fn run(scenario: &Scenario, planted: &Planted, model: Model) -> Option<Outcome> {
+pub fn run(scenario: &Scenario, planted: &Planted, model: Model, pick: Pick) -> Option<Outcome> {
     let program = build(scenario, planted);
     let is_there = planted.site.is_none() && planted.bug.is_none() || program.has_planted();
-    is_there.then(|| explore(&program, model, STEPS))
+    is_there.then(|| explore(&program, model, pick, STEPS))
 }

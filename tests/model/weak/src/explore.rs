@@ -34,9 +34,20 @@ pub struct Error {
     pub execution: String,
 }
 
+/// Which read is gone on with where there are several: makes no difference to what is
+/// found, and if it did the explorer would be wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    /// One with nothing before it in its thread that is not done, first.
+    First,
+    /// One that has, first.
+    Last,
+}
+
 pub struct Explorer<'a> {
     program: &'a Program,
     model: Model,
+    pick: Pick,
     /// For each thread and operation, the locations that may be written from there on.
     may_write: Vec<Vec<Set>>,
     outcome: Outcome,
@@ -44,9 +55,9 @@ pub struct Explorer<'a> {
 }
 
 /// Explores until the end, the first error or that many steps.
-pub fn explore(program: &Program, model: Model, steps: u64) -> Outcome {
+pub fn explore(program: &Program, model: Model, pick: Pick, steps: u64) -> Outcome {
     let may_write = program.threads.iter().map(|code| from_here_on(code, written_by)).collect();
-    let mut explorer = Explorer { program, model, may_write, outcome: Outcome::default(), steps_left: steps };
+    let mut explorer = Explorer { program, model, pick, may_write, outcome: Outcome::default(), steps_left: steps };
     explorer.visit(Graph::new(program, model));
     explorer.outcome
 }
@@ -150,7 +161,11 @@ impl<'a> Explorer<'a> {
                 continue;
             }
             let hurried = graph.threads[e.thread as usize].mine & undone & (bit(event) - 1) != 0;
-            let ways = (!sources.is_empty() || can_wait, !hurried, sources.len() + usize::from(can_wait));
+            let ways = (
+                !sources.is_empty() || can_wait,
+                hurried == (self.pick == Pick::First),
+                sources.len() + usize::from(can_wait),
+            );
             if best.as_ref().is_none_or(|b| ways < b.ways) {
                 best = Some(NextRead { event, can_wait, sources, ways });
             }

@@ -4,13 +4,12 @@
 //! and a type that can be copied keeps the protocols readable.
 //!
 //! SPDX-License-Identifier: MIT
-use std::ops::{Add, BitAnd, BitOr, Mul, Not, Sub};
+use std::ops::{Add, BitAnd, BitOr, Not, Sub};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BinOp {
     Add,
     Sub,
-    Mul,
     And,
     Or,
     Eq,
@@ -22,7 +21,6 @@ impl BinOp {
         match self {
             BinOp::Add => a + b,
             BinOp::Sub => a - b,
-            BinOp::Mul => a * b,
             BinOp::And => a & b,
             BinOp::Or => a | b,
             BinOp::Eq => i64::from(a == b),
@@ -74,7 +72,6 @@ macro_rules! operator {
 }
 operator!(Add, add);
 operator!(Sub, sub);
-operator!(Mul, mul);
 
 impl<T: Into<Expr>> BitAnd<T> for Expr {
     type Output = Expr;

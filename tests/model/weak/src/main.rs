@@ -15,9 +15,11 @@ mod expr;
 mod fetch;
 mod graph;
 mod litmus;
+mod litmus_more;
 mod program;
 mod protocols;
 mod report;
+mod thread;
 mod witness;
 
 fn usage() -> ! {

@@ -10,7 +10,8 @@
 //! SPDX-License-Identifier: MIT
 use crate::check::{Protocol, Scenario};
 use crate::expr::Expr;
-use crate::program::{Loc, Order::*, Program, Thread};
+use crate::program::{Loc, Order::*, Program};
+use crate::thread::Thread;
 
 #[derive(Clone, Copy)]
 struct Memory {

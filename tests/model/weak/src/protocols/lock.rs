@@ -13,7 +13,8 @@
 //! SPDX-License-Identifier: MIT
 use crate::check::{Protocol, Scenario};
 use crate::expr::Expr;
-use crate::program::{Loc, Order::*, Program, Thread};
+use crate::program::{Loc, Order::*, Program};
+use crate::thread::Thread;
 
 /// Somebody may sleep.
 const WAITERS: i64 = 16;

@@ -3,7 +3,8 @@
 //!
 //! SPDX-License-Identifier: MIT
 use crate::check::Protocol;
-use crate::program::{Loc, Order::*, Thread};
+use crate::program::{Loc, Order::*};
+use crate::thread::Thread;
 
 mod claim;
 mod lock;

@@ -10,7 +10,8 @@
 use super::{gate_enter, gate_leave};
 use crate::check::{Protocol, Scenario};
 use crate::expr::Expr;
-use crate::program::{Loc, Order::*, Program, Thread};
+use crate::program::{Loc, Order::*, Program};
+use crate::thread::Thread;
 
 const INNER: i64 = 8;
 const HUGE: i64 = 9;

@@ -6,7 +6,8 @@
 //! SPDX-License-Identifier: MIT
 use super::{gate_enter, gate_leave};
 use crate::check::{Protocol, Scenario};
-use crate::program::{Loc, Order::*, Program, Thread};
+use crate::program::{Loc, Order::*, Program};
+use crate::thread::Thread;
 
 #[derive(Clone, Copy)]
 struct Map {

@@ -10,7 +10,8 @@
 use super::{gate_enter, gate_leave};
 use crate::check::{Protocol, Scenario};
 use crate::expr::Expr;
-use crate::program::{Final, Loc, Order::*, Program, Thread, Update};
+use crate::program::{Final, Loc, Order::*, Program, Update};
+use crate::thread::Thread;
 
 /// Every block of a slab.
 const ALL: i64 = 3;
@@ -170,8 +171,8 @@ fn collect(t: &mut Thread, m: &Memory, owner: i64, slabs: usize, reuse: bool) {
 
 /// `freed`: for each unit, the blocks that have come back to its slab.
 fn nothing_is_lost(f: &Final, m: &Memory, freed: &[i64]) -> Result<(), &'static str> {
-    for unit in 1..m.word.len {
-        if (f.at(m.free, unit) | f.at(m.remote, unit)) & freed[unit] != freed[unit] {
+    for (unit, freed) in freed.iter().enumerate().skip(1) {
+        if (f.at(m.free, unit) | f.at(m.remote, unit)) & freed != *freed {
             return Err("a freed block is lost: it is in no bitmap");
         }
         let mut stacks = 0;

@@ -153,7 +153,8 @@ fn huge(p: &mut Program) {
     });
 }
 
-const ATOMIC: &str = "who wins is a matter of atomicity alone: the class is in the word itself, the arena's data are read under its gate, and the contents are ordered by the program";
+const ATOMIC: &str = "who wins is a matter of atomicity alone: the class is in the word itself, the arena's data \
+    are read under its gate, and the contents are ordered by the program";
 const GATE: &str = "the arena's gate releases what the freeing thread has done";
 
 pub fn protocol() -> Protocol {

@@ -1,10 +1,14 @@
 /*
- * The lock of src/os/lock.h: three states and a futex. Several threads take it
- * again and again; spin finds a state in which two are inside, or one in which
- * nobody can move (a lost wake-up).
+ * The lock of src/os/lock.h: a word that is 0 or its holder's number, with a bit that
+ * says that somebody may sleep, and a futex. Several threads take it again and again;
+ * spin finds a state in which two are inside, or one in which nobody can move (a lost
+ * wake-up).
  *
  * The futex: wait compares and falls asleep in one step, wake takes one sleeper
  * or none, and a sleeper may wake without reason.
+ *
+ * Here every access takes effect at once and in order; tests/model/weak checks the
+ * same lock where it does not.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,10 +19,10 @@
 #define ROUNDS 2
 #endif
 #define FREE 0
-#define HELD 1
-#define CONTENDED 2 /* held, and somebody may sleep */
+#define WAITERS 8 /* somebody may sleep; the other bits are the holder's number */
+#define ME (_pid + 1)
 
-byte state = FREE;
+byte word = FREE;
 byte inside;
 bit asleep[THREADS];
 byte spurious = 1; /* wake-ups without reason; more would hide one that is lost */
@@ -29,7 +33,7 @@ inline wait(expected) { /* os_futex_wait */
 #else
   atomic {
     if
-    :: state == expected -> asleep[_pid] = 1
+    :: word == expected -> asleep[_pid] = 1
     :: else
     fi
   };
@@ -53,46 +57,73 @@ inline wake_one() { /* os_futex_wake_one: any of the sleepers */
   }
 }
 
-inline acquire() {
+/* One turn of the loop in hak_lock_wait, without spinning; taken says whether the lock is ours. */
+inline turn() {
+  seen = word;
   if
-  :: atomic { state == FREE -> state = HELD } /* lock_acquire, and while hak_lock_wait spins */
-  :: skip ->                                  /* it gives up spinning */
-     do
-     :: atomic {
-#ifdef BUG_WAITER_TAKES_IT_AS_HELD
-          seen = state;
-          if
-          :: state == FREE -> state = HELD; break
-          :: else -> state = CONTENDED
-          fi
+  :: seen == FREE ->
+     atomic {
+       if
+#ifdef BUG_WAITER_TAKES_IT_WITHOUT_THE_BIT
+       :: word == FREE -> word = ME; taken = 1
 #else
-          seen = state; state = CONTENDED; /* exchange */
-          if
-          :: seen == FREE -> break
-          :: else
-          fi
+       :: word == FREE -> word = ME | WAITERS; taken = 1
 #endif
-        };
-        wait(CONTENDED)
-     od
+       :: else
+       fi
+     }
+  :: else ->
+#ifndef BUG_NO_BIT
+     if
+     :: (seen & WAITERS) == 0 ->
+#ifdef BUG_BIT_IN_TWO_STEPS
+        word = seen | WAITERS;
+        seen = seen | WAITERS
+#else
+        atomic {
+          if
+          :: word == seen -> word = seen | WAITERS; seen = word
+          :: else -> seen = FREE /* it has changed: look again */
+          fi
+        }
+#endif
+     :: else
+     fi;
+#endif
+     if
+     :: seen != FREE -> wait(seen)
+     :: else
+     fi
   fi
+}
+
+inline acquire() {
+  taken = 0;
+  if
+  :: atomic { word == FREE -> word = ME; taken = 1 } /* lock_acquire, and while hak_lock_wait spins */
+  :: skip                                            /* it gives up spinning */
+  fi;
+  do
+  :: taken -> break
+  :: else -> turn()
+  od
 }
 
 inline release() {
 #ifdef BUG_RELEASE_IN_TWO_STEPS
-  seen = state;
-  state = FREE;
+  seen = word;
+  word = FREE;
 #else
-  atomic { seen = state; state = FREE };
+  atomic { seen = word; word = FREE };
 #endif
-#ifdef BUG_WAKES_WHEN_HELD_ONLY
+#ifdef BUG_WAKES_WITHOUT_THE_BIT_ONLY
   if
-  :: seen == HELD -> wake_one()
+  :: (seen & WAITERS) == 0 -> wake_one()
   :: else
   fi
 #else
   if
-  :: seen == CONTENDED -> wake_one()
+  :: (seen & WAITERS) != 0 -> wake_one()
   :: else
   fi
 #endif
@@ -100,11 +131,13 @@ inline release() {
 
 active [THREADS] proctype thread() {
   byte rounds = 0, seen;
+  bit taken;
   do
   :: rounds < ROUNDS ->
      acquire();
      inside++;
      assert(inside == 1); /* mutual exclusion */
+     assert((word & ~WAITERS) == ME);
      inside--;
      release();
      rounds++

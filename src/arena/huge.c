@@ -9,8 +9,7 @@
 
 static size_t units_for(size_t bytes) { return (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT; }
 
-/* Release: a thread that is handed the block later reads these words; what
- * hands it over orders that, so relaxed is enough. */
+/* Relaxed: what hands the block over to another thread orders the words, too. */
 static void write_words(unit_t first, size_t from, size_t to, uint32_t word) {
   for (size_t i = from; i < to; i++) atomic32_store_relaxed(map_word(first + i), word);
 }
@@ -26,7 +25,9 @@ static unit_t take(size_t units, size_t alignment, bool *is_zero) {
   map_record(first)->huge.moved = false;
   map_record(first)->huge.asked_units = (uint32_t)units;
   write_words(first, 1, units, word_make(0, KIND_INNER));
-  write_words(first, 0, 1, word_make(0, KIND_HUGE));
+  /* Release: whoever claims the block, by mistake too, finds the record as it is now.
+   * Pairs with the compare-and-swap in claim. */
+  atomic32_store_release(map_word(first), word_make(0, KIND_HUGE));
   return first;
 }
 

@@ -87,6 +87,7 @@ typedef struct { uint64_t value; } atomic64;
   HAK_INLINE word type##_load_seq(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST); }         \
   HAK_INLINE void type##_store_relaxed(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELAXED); }     \
   HAK_INLINE void type##_store_release(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELEASE); }     \
+  HAK_INLINE void type##_store_seq(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_SEQ_CST); }         \
   HAK_INLINE word type##_exchange_acquire(type *a, word v) {                                                       \
     return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQUIRE);                                                    \
   }                                                                                                                \

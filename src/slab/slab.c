@@ -71,6 +71,9 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   if (c->capacity % 64 != 0) bits[whole] = ((uint64_t)1 << c->capacity % 64) - 1;
   uint32_t word = word_make(owner->id, size_class);
   write_words(slab, c->slab_units, word, single ? word_make(0, KIND_INNER) : word);
+  /* A thread that has just withdrawn the unit's announcement (remote.c) must see the
+   * slab when it looks again: partner of the loads in announce and remote_collect. */
+  atomic32_store_seq(map_word(slab), word);
   return slab;
 }
 

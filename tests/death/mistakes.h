@@ -6,7 +6,12 @@
 #ifndef HAK_TESTS_DEATH_MISTAKES_H
 #define HAK_TESTS_DEATH_MISTAKES_H
 
+#include "support/payload.h"
+
+#include <hakmem.h>
+
 #include <cstddef>
+#include <cstdlib>
 #include <ostream>
 
 /* Sizes whose blocks are managed differently. */
@@ -28,5 +33,12 @@ struct Victim {
   std::size_t bytes;  /* as asked for   */
   std::size_t usable; /* as it is       */
 };
+
+inline Victim make(std::size_t bytes) {
+  void *before = malloc(bytes), *block = malloc(bytes), *after = malloc(bytes);
+  (void)hak_test::opaque(before);
+  (void)hak_test::opaque(after);
+  return {static_cast<char *>(hak_test::opaque(block)), bytes, hak_usable_size(block)};
+}
 
 #endif

@@ -162,18 +162,3 @@ TEST(CancelPendingCalls, NoCallActsOnIt) {
     EXPECT_TRUE(outcome.exited_with(0)) << "the thread was cancelled in " << call.name << ": " << outcome.describe();
   }
 }
-
-/* A report at the end of a process whose last thread is to be cancelled. */
-TEST(CancelPendingCalls, ExitReportsTheMistakesThatWait) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  auto mistake = [] {
-    Victim v = make(48);
-    announce(v.block, v.usable);
-    free(v.block);
-    free(v.block);
-    std::fflush(nullptr); /* or stdio's own writes at exit would be the first point of cancellation */
-    pthread_cancel(pthread_self());
-    std::exit(0);
-  };
-  EXPECT_REPORT(mistake(), kDoubleFree, true);
-}

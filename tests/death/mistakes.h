@@ -11,7 +11,6 @@
 #include <hakmem.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <ostream>
 
 /* Sizes whose blocks are managed differently. */
@@ -34,8 +33,9 @@ struct Victim {
   std::size_t usable; /* as it is       */
 };
 
+/* By hakmem's own name, which serves in programs where malloc is another's, too. */
 inline Victim make(std::size_t bytes) {
-  void *before = malloc(bytes), *block = malloc(bytes), *after = malloc(bytes);
+  void *before = hak_malloc(bytes), *block = hak_malloc(bytes), *after = hak_malloc(bytes);
   (void)hak_test::opaque(before);
   (void)hak_test::opaque(after);
   return {static_cast<char *>(hak_test::opaque(block)), bytes, hak_usable_size(block)};

@@ -34,13 +34,12 @@ char *touched(std::size_t bytes) {
   return block;
 }
 
-/* Goes on allocating a little, of several sizes, until some seconds have passed for the
- * allocator: it gives back at calls, not at times. */
+/* Goes on allocating small blocks until some seconds have passed for the allocator: it
+ * gives back at calls, not at times. */
 void work_for_seconds(unsigned seconds) {
-  hak_test::Random random(1);
   for (unsigned i = 0; i < seconds * 20; i++) {
     std::vector<void *> some;
-    for (int k = 0; k < 400; k++) some.push_back(malloc(random.size_between(16, 100000)));
+    for (int k = 0; k < 4000; k++) some.push_back(malloc(100));
     for (void *block : some) free(block);
     usleep(50000);
   }
@@ -79,12 +78,16 @@ int resident_beside_a_locked_page(std::size_t bytes, bool by_trim) {
   std::vector<char *> blocks;
   const std::size_t before = resident_bytes();
   for (std::size_t sum = 0; sum < 400 * kMiB; sum += bytes) blocks.push_back(touched(bytes));
-  /* The first: it is the oldest when all are freed. The program forgets to unlock it. */
+  /* One of the first: what lies around it has been free the longest when all is. The
+   * program forgets to unlock it. */
   char *locked = blocks[blocks.size() / 50];
   char *page = reinterpret_cast<char *>((reinterpret_cast<std::uintptr_t>(locked) + 4095) & ~std::uintptr_t{4095});
   if (mlock(page, 4096) != 0) return 2;
-  std::rotate(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 50), blocks.end());
-  for (char *block : blocks) free(block);
+  for (std::size_t i = 0; i < blocks.size(); i++) {
+    free(blocks[i]);
+    if (i == blocks.size() / 10) heap_view::flush();
+  }
+  heap_view::flush();
   if (by_trim) heap_view::trim(0);
   else work_for_seconds(2);
   const std::size_t after = resident_bytes();

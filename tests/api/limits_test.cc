@@ -108,3 +108,32 @@ TEST(LibcLimits, PageAlignedFormsRoundUpWithoutWrapping) {
     EXPECT_EQ(errno, ENOMEM) << "memalign(4096, SIZE_MAX - " << k << ")";
   }
 }
+
+/* Alignments that are powers of two, and larger than any address space: there is nothing
+ * wrong with them, only no memory. */
+TEST_P(Limits, AlignmentsBeyondTheAddressSpace) {
+  for (unsigned shift = 56; shift < 64; shift++) {
+    const std::size_t alignment = std::size_t{1} << shift;
+    for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{16}, std::size_t{5000}, std::size_t{1} << 20, alignment}) {
+      expect_enomem([&] { return s.aligned_alloc(alignment, bytes); }, "aligned_alloc", alignment, bytes);
+      void *out = &out;
+      EXPECT_EQ(s.posix_memalign(&out, alignment, bytes), ENOMEM) << alignment << ", " << bytes;
+      EXPECT_EQ(out, &out) << "posix_memalign failed and yet wrote a result";
+    }
+  }
+}
+
+TEST(LibcLimits, MemalignWithAlignmentsBeyondTheAddressSpace) {
+  for (unsigned shift = 56; shift < 64; shift++)
+    for (std::size_t bytes : {0, 1, 16, 5000, 1 << 20}) {
+      errno = 0;
+      EXPECT_EQ(hak_test::opaque(memalign(std::size_t{1} << shift, bytes)), nullptr);
+      EXPECT_EQ(errno, ENOMEM) << "memalign(1 << " << shift << ", " << bytes << ")";
+    }
+  /* No power of two is as large as these; the C library finds the same wrong with them. */
+  for (std::size_t alignment : {(std::size_t{1} << 63) + 1, SIZE_MAX}) {
+    errno = 0;
+    EXPECT_EQ(hak_test::opaque(memalign(alignment, 16)), nullptr);
+    EXPECT_EQ(errno, EINVAL) << "memalign(" << alignment << ", 16)";
+  }
+}

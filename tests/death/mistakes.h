@@ -6,6 +6,10 @@
 #ifndef HAK_TESTS_DEATH_MISTAKES_H
 #define HAK_TESTS_DEATH_MISTAKES_H
 
+#include "support/payload.h"
+
+#include <hakmem.h>
+
 #include <cstddef>
 #include <ostream>
 
@@ -28,5 +32,13 @@ struct Victim {
   std::size_t bytes;  /* as asked for   */
   std::size_t usable; /* as it is       */
 };
+
+/* By hakmem's own name, which serves in programs where malloc is another's, too. */
+inline Victim make(std::size_t bytes) {
+  void *before = hak_malloc(bytes), *block = hak_malloc(bytes), *after = hak_malloc(bytes);
+  (void)hak_test::opaque(before);
+  (void)hak_test::opaque(after);
+  return {static_cast<char *>(hak_test::opaque(block)), bytes, hak_usable_size(block)};
+}
 
 #endif

@@ -15,6 +15,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <pthread.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -188,6 +190,26 @@ TEST_P(Ignored, WrongSizeLeavesTheBlockLive) {
   hak_thread_flush();
   operator delete(v.block, range.bytes * 10);
   expect_sound_heap(3);
+}
+
+/* A thread that is to be cancelled goes on all the same. */
+TEST_P(Ignored, MistakesOfAThreadThatIsToBeCancelled) {
+  Victim v = make();
+  given_back(v);
+  bool finished = false;
+  std::thread([&] {
+    free(malloc(100));
+    pthread_cancel(pthread_self());
+    alignas(64) char local[256] = {};
+    free(v.block);
+    free(v.block);
+    hak_thread_flush();
+    free(hak_test::opaque(local + 64));
+    finished = true;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr); /* std::thread ends as usual */
+  }).join();
+  EXPECT_TRUE(finished) << "the thread was cancelled inside a free";
+  expect_sound_heap(2);
 }
 
 /* The environment is read before main: the program starts itself again with it. */

@@ -1,0 +1,139 @@
+/*
+ * Two threads free the same blocks at the same moment, again and again. Of the two
+ * frees of a block exactly one is a mistake, whichever it is: each is counted, once,
+ * and the allocator's own data stays whole.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "death/mistakes.h"
+#include "support/payload.h"
+
+#include <gtest/gtest.h>
+#include <hakmem.h>
+#include <observe/check.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+hak_stats_t stats() {
+  hak_stats_t now;
+  hak_stats(&now, sizeof now);
+  return now;
+}
+
+/* Two threads that do things at once, as nearly as the machine lets them. */
+class Pair {
+ public:
+  /* Returns when both are done. */
+  void run(const std::function<void()> &first, const std::function<void()> &second) {
+    jobs_[0] = &first;
+    jobs_[1] = &second;
+    round_.fetch_add(1);
+    while (done_.load() != 2) std::this_thread::yield();
+    done_ = 0;
+  }
+  ~Pair() {
+    const std::function<void()> nothing;
+    run(nothing, nothing);
+    for (std::thread &thread : threads_) thread.join();
+  }
+
+ private:
+  void loop(int which) {
+    for (unsigned seen = 0;;) {
+      while (round_.load() == seen) std::this_thread::yield();
+      seen = round_.load();
+      const bool more = static_cast<bool>(*jobs_[which]);
+      /* Both run from here: who arrives first waits, without sleeping where it can. */
+      arrived_.fetch_add(1);
+      for (unsigned spins = 0; arrived_.load() < 2 * seen; spins++)
+        if (spins > 10000) std::this_thread::yield();
+      if (more) (*jobs_[which])();
+      done_.fetch_add(1);
+      if (!more) return;
+    }
+  }
+  const std::function<void()> *jobs_[2] = {};
+  std::atomic<unsigned> round_{0}, arrived_{0}, done_{0};
+  std::thread threads_[2] = {std::thread([this] { loop(0); }), std::thread([this] { loop(1); })};
+};
+
+class DoubleFreeRace : public testing::TestWithParam<Range> {
+ protected:
+  const Range range = GetParam();
+};
+INSTANTIATE_TEST_SUITE_P(Of, DoubleFreeRace, testing::ValuesIn(kRanges), [](const auto &info) { return info.param.name; });
+
+/* Frees all, from either end, beginning a little later or not. */
+void free_in_order(const std::vector<void *> &blocks, bool backwards, std::size_t delay) {
+  for (volatile std::size_t i = 0; i < delay;) i = i + 1;
+  for (std::size_t i = 0; i < blocks.size(); i++) hak_free(blocks[backwards ? blocks.size() - 1 - i : i]);
+  hak_thread_flush();
+}
+
+}  // namespace
+
+TEST_P(DoubleFreeRace, IsCountedOnceAndBreaksNothing) {
+  const std::size_t blocks_at_once = 12, rounds = range.bytes > 64 << 10 && range.bytes < 4 << 20 ? 40000 : 4000;
+  const bool single = range.bytes > 64 << 10;
+  hak_test::Random random(range.bytes);
+  const std::uint64_t errors_before = stats().errors;
+  auto errors = [=] { return stats().errors - errors_before; };
+  std::size_t mistakes = 0;
+  {
+    Pair pair;
+    std::vector<void *> blocks(blocks_at_once);
+    for (std::size_t round = 0; round < rounds; round++) {
+      const std::size_t first_delay = random.below(500), second_delay = random.below(500);
+      const bool first_backwards = random.below(2) == 0, second_backwards = random.below(2) == 0;
+      pair.run([&] { for (void *&block : blocks) block = hak_malloc(range.bytes); }, [] {});
+      pair.run([&] { free_in_order(blocks, first_backwards, first_delay); },
+               [&] { free_in_order(blocks, second_backwards, second_delay); });
+      /* What the second left for the first to fetch. */
+      pair.run([] { hak_thread_flush(); }, [] {});
+      mistakes += blocks_at_once;
+      ASSERT_LE(errors(), mistakes) << "a correct free was counted as a mistake, in round " << round;
+      /* A mistake with a block that shares its slab may be noticed only when the slab is used again. */
+      if (single) {
+        ASSERT_EQ(errors(), mistakes) << "a double free was not noticed, in round " << round;
+      }
+      if (round % 500 == 0) hak__check_all();
+    }
+  }
+  hak__check_all();
+  /* Everything that was freed can be had, once. */
+  std::vector<void *> held;
+  for (std::size_t i = 0; i < std::max<std::size_t>(4 * blocks_at_once, (4 << 20) / range.bytes); i++) {
+    held.push_back(hak_malloc(range.bytes));
+    ASSERT_NE(held.back(), nullptr);
+    hak_test::stamp(held.back(), range.bytes, 3);
+  }
+  for (void *block : held) EXPECT_TRUE(hak_test::stamped(block, range.bytes, 3)) << block << " was given to two owners";
+  for (void *block : held) hak_free(block);
+  hak_thread_flush();
+  EXPECT_EQ(errors(), mistakes) << "of so many double frees, by threads that have ended";
+  hak__check_all();
+}
+
+/* The environment is read at the first use: the program starts itself again with it. */
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const char *value = std::getenv("HAKMEM_ABORT_ON_ERROR");
+  if (!testing::GTEST_FLAG(list_tests) && (value == nullptr || std::strcmp(value, "0") != 0)) {
+    setenv("HAKMEM_ABORT_ON_ERROR", "0", 1);
+    setenv("GTEST_FILTER", testing::GTEST_FLAG(filter).c_str(), 1);
+    execl("/proc/self/exe", argv[0], static_cast<char *>(nullptr));
+    std::perror("/proc/self/exe");
+    return EXIT_FAILURE;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -23,7 +23,7 @@ from record import FAILED, OK, REFUSED, WRONG
 
 harness = member.harness
 CRASHES = 3  # after so many a server is given up
-FALL_STEPS = 60  # of a quarter of a second: how long memory may take to go back
+FALL_STEP = 0.25  # seconds between looks at memory that goes back
 WARM_UP = 10  # trickles
 PACE = 0.02  # seconds of rest after a step, so that all servers together leave the machine some air
 # A worker or child that crashed, and that the server itself lives on without.
@@ -32,6 +32,8 @@ CRASHED_CHILD = re.compile(r"exited on signal|terminated by signal (?!9)|Redis \
 
 class Timed:
     """A run of so many seconds. All servers of a run share `begin`."""
+
+    fall_steps = 60  # how long memory may take to go back
 
     def __init__(self, seconds, begin):
         self.length, self._begin = seconds, begin
@@ -45,6 +47,8 @@ class Timed:
 
 class Counted:
     """A run of so many steps."""
+
+    fall_steps = 24
 
     def __init__(self, steps):
         self.length, self._step = steps, 0
@@ -216,12 +220,12 @@ class Drive:
         last = [row[1] for life in self.record.lives() for row in life[-10:]]
         target = (statistics.median(last) if last else 0) / 2
         sizes = []
-        for _ in range(FALL_STEPS):
+        for _ in range(self.clock.fall_steps):
             self.count(self.server.trickle(), ())
-            time.sleep(0.25)
+            time.sleep(FALL_STEP)
             sizes.append(self.server.resident())
             self.sample()
-            if len(sizes) >= 12 and max(sizes[-4:]) < max(target, self.record.base * 1.1):
+            if len(sizes) >= 8 and max(sizes[-4:]) < max(target, self.record.base * 1.1):
                 break
         self.record.after = statistics.median(sizes[-4:])
 

@@ -25,7 +25,7 @@ def main():
     options = parser.parse_args()
     result = subprocess.run(
         [sys.executable, pathlib.Path(__file__).with_name("run.py"), "--library", options.library, "--threads-program",
-         options.threads_program, "--steps", "120", "--seed", "3", "--servers", options.server, "--plant",
+         options.threads_program, "--steps", "60", "--seed", "3", "--servers", options.server, "--plant",
          options.trouble], stdout=subprocess.PIPE, text=True, check=False)
     print(result.stdout)
     if result.returncode == SKIPPED:

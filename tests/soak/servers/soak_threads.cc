@@ -30,7 +30,7 @@
 
 namespace {
 
-constexpr std::size_t kTaken = 192 << 10; /* by a request that is to leak */
+constexpr std::size_t kTaken = 1 << 20; /* by a request that is to leak */
 soak::Shelf shelf;
 std::atomic<std::uint64_t> served{0};
 
@@ -41,7 +41,7 @@ bool planted(const char *what) {
 
 /* Trouble on purpose, before the request with this number is served. */
 void misbehave(std::uint64_t number) {
-  if (planted("leak") || (planted("keep") && number >= 50 && number < 1000))
+  if (planted("leak") || (planted("keep") && number >= 50 && number < 200))
     std::memset(hak_test::opaque(std::malloc(kTaken)), 1, kTaken);
   if (planted("crash") && number == 100) raise(SIGSEGV);
   if (planted("error") && number == 100) throw std::bad_alloc();

@@ -35,8 +35,8 @@ def draw_resident(axes, rows):
             if row["role"] == role:
                 lives[row["life"]][float(row["seconds"])] += float(row["resident_kib"]) / 1024
         for number, life in enumerate(lives.values()):
-            axes.plot(list(life), list(life.values()), color=colour, linewidth=1, marker="." if role == "child" else None,
-                      label=role if number == 0 else None)
+            axes.plot(list(life), list(life.values()), color=colour, linewidth=1,
+                      marker="." if role == "child" else None, label=role if number == 0 else None)
     swap = collections.defaultdict(float)
     for row in rows:
         swap[float(row["seconds"])] += float(row["swap_kib"]) / 1024

@@ -7,6 +7,7 @@ SPDX-License-Identifier: MIT
 import pathlib
 
 import member
+import plan
 import record
 import wire
 
@@ -17,7 +18,7 @@ PLANTED_ONCE = ("crash", "double-free")  # trouble that the next life is free of
 
 class LineServer(member.Member):
     connections, pipeline = 4, 2
-    kinds = [member.plan.KILL, "pause"]
+    kinds = [plan.KILL, "pause"]
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -108,7 +109,8 @@ class Java(LineServer):
         super().prepare()
 
     def command(self):
-        return ["java", "-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-cp", ".", "Soak", self.address]
+        return ["java", "-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-XX:+UseSerialGC", "-cp", ".", "Soak",
+                self.address]
 
 
 class Node(LineServer):

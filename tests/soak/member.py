@@ -13,7 +13,6 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "programs"))
 import harness  # noqa: E402  (needs the path)
-import plan  # noqa: E402
 import record  # noqa: E402
 import wire  # noqa: E402
 
@@ -184,6 +183,3 @@ def ask(channels, requests, judge, midway=None):
         outcomes += [judge(context, answer, time_taken) for (_, context), (answer, time_taken) in zip(pairs, answers)]
         outcomes += [record.Outcome(record.FAILED, 0, "no answer")] * (len(pairs) - len(answers))
     return outcomes
-
-
-__all__ = ["Member", "ask", "harness", "plan", "status_of"]

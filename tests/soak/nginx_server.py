@@ -8,6 +8,7 @@ import signal
 import zlib
 
 import member
+import plan
 import record
 import wire
 
@@ -18,7 +19,7 @@ PLACES = ("", "packed/", "changed/", "through/")
 
 class Nginx(member.Member):
     name = "nginx"
-    kinds = [member.plan.KILL, "pause", "reload", "limit-data", "limit-address-space"]
+    kinds = [plan.KILL, "pause", "reload", "limit-data", "limit-address-space"]
     workers_are_server = True
 
     def prepare(self):

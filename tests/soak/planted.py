@@ -33,7 +33,8 @@ def main():
     red = set(re.findall(rf"(?m)^FAILED {options.server}: (.*?): ", result.stdout))
     wanted = set(options.checks)
     if red != wanted or result.returncode != 1 or f", {len(wanted)} failed" not in result.stdout.splitlines()[-1]:
-        print(f"planted {options.trouble}: {sorted(red)} failed instead of {sorted(wanted)}, status {result.returncode}")
+        print(f"planted {options.trouble}: {sorted(red)} failed instead of {sorted(wanted)}, "
+              f"status {result.returncode}")
         return 1
     return 0
 

@@ -80,8 +80,8 @@ def write_csv(directory, records, machine_events):
 
     table("resident.csv", ["seconds", "server", "life", "pid", "role", "resident_kib", "swap_kib"],
           [(f"{at:.2f}", r.name, *rest) for r in records for at, *rest in r.samples])
-    table("latency.csv", ["seconds", "server", "requests", "refused", "failed", "wrong", "p50_us", "p999_us", "worst_us",
-                          "disturbed"],
+    table("latency.csv",
+          ["seconds", "server", "requests", "refused", "failed", "wrong", "p50_us", "p999_us", "worst_us", "disturbed"],
           [(f"{p.at:.2f}", r.name, p.requests, p.refused, p.failed, p.wrong, round(p.p50), round(p.p999),
             round(p.worst), int(p.disturbed)) for r in records for p in r.latencies])
     table("events.csv", ["seconds", "server", "event", "detail"],

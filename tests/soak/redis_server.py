@@ -10,6 +10,7 @@ import zlib
 
 import ledger
 import member
+import plan
 import record
 import wire
 
@@ -33,7 +34,7 @@ def value_of(key, version):
 
 class Redis(member.Member):
     name = "redis"
-    kinds = [member.plan.KILL, "pause", "bgsave", "rewrite", "limit-data", "limit-address-space"]
+    kinds = [plan.KILL, "pause", "bgsave", "rewrite", "limit-data", "limit-address-space"]
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

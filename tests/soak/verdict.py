@@ -16,9 +16,9 @@ FALL_SHARE, FALL_FLOOR = 0.5, 12 * MIB  # what load added; little enough to be l
 DRIFT = 2.5  # the median latency of the last third over that of the middle third
 
 
-def nothing(name, found, count_of):
+def nothing(name, found, otherwise):
     shown = "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
-    return name, not found, shown or count_of
+    return name, not found, shown or otherwise
 
 
 def grows(record, floor):

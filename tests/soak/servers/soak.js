@@ -39,7 +39,8 @@ class Shelf {
 function hashed(seed) {
   let state = seed + 1;
   const draw = (n) => (state = (state * 48271) % 2147483647) % n;
-  const rows = Array.from({ length: 200 }, (_, i) => ({ i, name: 'n' + draw(1000), tags: Array(draw(6)).fill(draw(9)) }));
+  const rows = Array.from({ length: 200 },
+    (_, i) => ({ i, name: 'n' + draw(1000), tags: Array(draw(6)).fill(draw(9)) }));
   const text = JSON.stringify(JSON.parse(JSON.stringify(rows)));
   const packed = zlib.deflateSync(Buffer.from(text));
   return crypto.createHash('md5').update(zlib.inflateSync(packed)).digest('hex');

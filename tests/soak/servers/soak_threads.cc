@@ -105,7 +105,8 @@ void serve(int connection) {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc == 3 && std::strcmp(argv[1], "--child") == 0) return soak::work_as_child(std::strtoull(argv[2], nullptr, 10));
+  if (argc == 3 && std::strcmp(argv[1], "--child") == 0)
+    return soak::work_as_child(std::strtoull(argv[2], nullptr, 10));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (argc != 2 || std::strlen(argv[1]) >= sizeof address.sun_path) return 2;

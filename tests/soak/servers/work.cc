@@ -1,4 +1,6 @@
 /*
+ * See work.h.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "work.h"
@@ -56,7 +58,10 @@ Held reallocate(Held held, Random &random) {
   return Held::mark(moved, bytes);
 }
 
-std::string word_of(Random &random) { return std::string(random.between(1, 60), static_cast<char>('a' + random.below(26))); }
+std::string word_of(Random &random) {
+  const std::size_t length = random.between(1, 60);
+  return std::string(length, static_cast<char>('a' + random.below(26)));
+}
 
 }  // namespace
 

@@ -17,6 +17,7 @@ import mmap, sys
 memory = mmap.mmap(-1, int(sys.argv[1]))
 for at in range(0, len(memory), mmap.PAGESIZE):
     memory[at] = 1
+print(flush=True)
 sys.stdin.read()
 """
 # Puts the setting back when its input ends, which it does however this process ends.
@@ -31,16 +32,19 @@ def available():
 
 
 class Neighbour:
-    """A process that touches half of what memory is available, and keeps it."""
+    """A process that touches half of what memory is available, and keeps it. It has
+    touched it, or was killed for it, when `begin` returns."""
 
     def __init__(self):
         self._process = None
 
     def begin(self):
         size = int(min(available() * NEIGHBOUR_SHARE, NEIGHBOUR_MOST))
-        self._process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR, str(size)], stdin=subprocess.PIPE)
+        self._process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR, str(size)], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE)
         # Should memory run out after all, it is the one to go.
         pathlib.Path(f"/proc/{self._process.pid}/oom_score_adj").write_text("1000")
+        self._process.stdout.readline()
         return f"{size >> 20} MiB"
 
     def end(self):

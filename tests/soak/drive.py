@@ -19,11 +19,13 @@ import time
 import member
 import plan
 import record
+import verdict
 from record import FAILED, OK, REFUSED, WRONG
 
 harness = member.harness
 CRASHES = 3  # after so many a server is given up
-FALL_STEP = 0.25  # seconds between looks at memory that goes back
+FALL_STEPS = 60  # looks at memory that goes back
+FALL_STEP = 0.25  # seconds between them
 WARM_UP = 10  # trickles
 PACE = 0.02  # seconds of rest after a step, so that all servers together leave the machine some air
 # A worker or child that crashed, and that the server itself lives on without.
@@ -32,8 +34,6 @@ CRASHED_CHILD = re.compile(r"exited on signal|terminated by signal (?!9)|Redis \
 
 class Timed:
     """A run of so many seconds. All servers of a run share `begin`."""
-
-    fall_steps = 60  # how long memory may take to go back
 
     def __init__(self, seconds, begin):
         self.length, self._begin = seconds, begin
@@ -47,8 +47,6 @@ class Timed:
 
 class Counted:
     """A run of so many steps."""
-
-    fall_steps = 24
 
     def __init__(self, steps):
         self.length, self._step = steps, 0
@@ -206,8 +204,7 @@ class Drive:
             self.count(self.server.step(midway=lambda: self.server.pause(0.3)), self.excused())
         elif event.kind in member.LIMITS:
             if self.limited_until is None:
-                self.note(event.kind)
-                self.server.limit(event.kind)
+                self.note(event.kind, self.server.limit(event.kind))
                 self.limited_until = event.at + event.length
         elif self.server.limited is None:
             self.note(event.kind)
@@ -218,14 +215,15 @@ class Drive:
         self.server.unlimit()
         self.count(self.server.drop(), ())
         last = [row[1] for life in self.record.lives() for row in life[-10:]]
-        target = (statistics.median(last) if last else 0) / 2
+        level = statistics.median(last) if last else self.record.base
+        target = verdict.fallen(self.record.base, level)
         sizes = []
-        for _ in range(self.clock.fall_steps):
+        for _ in range(FALL_STEPS):
             self.count(self.server.trickle(), ())
             time.sleep(FALL_STEP)
             sizes.append(self.server.resident())
             self.sample()
-            if len(sizes) >= 8 and max(sizes[-4:]) < max(target, self.record.base * 1.1):
+            if len(sizes) >= 8 and max(sizes[-4:]) <= target:
                 break
         self.record.after = statistics.median(sizes[-4:])
 

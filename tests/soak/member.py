@@ -17,8 +17,13 @@ import record  # noqa: E402
 import wire  # noqa: E402
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-LIMITS = {"limit-data": (resource.RLIMIT_DATA, "VmData"), "limit-address-space": (resource.RLIMIT_AS, "VmSize")}
-HEADROOM = 4 << 20  # bytes that a server may still get when it is limited
+# Each limit, what counts against it, and how many bytes a server may still get.
+LIMITS = {
+    "limit-data": (resource.RLIMIT_DATA, "VmData", (64 << 10, 1 << 20, 4 << 20)),
+    # The stack counts, too, and a process whose stack cannot grow is killed,
+    # whatever its malloc does: the child that saves Redis' data needs 400 KiB of it.
+    "limit-address-space": (resource.RLIMIT_AS, "VmSize", (8 << 20,)),
+}
 
 
 def status_of(pid):
@@ -151,13 +156,15 @@ class Member:
         os.killpg(self.process.pid, signal.SIGCONT)
 
     def limit(self, kind):
-        """Lets the server get no more than HEADROOM bytes from now on."""
-        which, line = LIMITS[kind]
+        """Lets each process of the server get only so many bytes from now on; returns how many."""
+        which, line, headrooms = LIMITS[kind]
+        headroom = self.draw.choice(headrooms)
         for pid, role in self.processes():
             used = status_of(pid).get(line, 0) * 1024
             if role == "server" and used:
-                resource.prlimit(pid, which, (used + HEADROOM, resource.RLIM_INFINITY))
+                resource.prlimit(pid, which, (used + headroom, resource.RLIM_INFINITY))
         self.limited = kind
+        return f"{headroom >> 10} KiB"
 
     def unlimit(self):
         if self.limited is None:

@@ -63,6 +63,9 @@ class Redis(member.Member):
     def step(self, midway=None):
         channels = self.refresh(CONNECTIONS)
         requests = [[pair for _ in range(PIPELINE) for pair in self.requests(i)] for i in range(CONNECTIONS)]
+        if self.limited and self.draw.random() < 0.1:
+            # More than the limit leaves, if nothing of that size is free.
+            requests[0] += [(request("SET", "large", TEXT * 96), None), (request("DEL", "large"), None)]
         return member.ask(channels, requests, self.judge, midway)
 
     def requests(self, connection):

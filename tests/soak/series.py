@@ -1,4 +1,4 @@
-"""What series of samples say: percentiles, growth, fall, drift. Pure functions.
+"""What series of samples say: percentiles, growth, drift. Pure functions.
 
 Times are seconds, or step numbers in runs that are bounded by counts: only
 their proportions matter.
@@ -49,11 +49,6 @@ def growth(lives, length):
     if rate is None:
         return None
     return statistics.median(value for life in kept for _, value in life), rate * length * 2 / 3
-
-
-def fallen_share(base, level, after):
-    """The part of what load added to `base` that is gone afterwards; 1 if load added nothing."""
-    return 1.0 if level <= base else (level - after) / (level - base)
 
 
 def drift(points, length):

@@ -16,6 +16,11 @@ FALL_SHARE, FALL_FLOOR = 0.5, 12 * MIB  # what load added; little enough to be l
 DRIFT = 2.5  # the median latency of the last third over that of the middle third
 
 
+def fallen(base, level):
+    """The most that may be resident after a load with this level."""
+    return max(base + FALL_FLOOR, level - FALL_SHARE * (level - base))
+
+
 def nothing(name, found, otherwise):
     shown = "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
     return name, not found, shown or otherwise
@@ -35,9 +40,7 @@ def falls(record):
     if not values:
         return "resident size falls after the load", False, "there are too few samples to judge"
     level = statistics.median(values)
-    share = series.fallen_share(record.base, level, record.after)
-    return ("resident size falls after the load",
-            share >= FALL_SHARE or record.after <= record.base + FALL_FLOOR,
+    return ("resident size falls after the load", record.after <= fallen(record.base, level),
             f"{record.base / MIB:.1f} MiB before, {level / MIB:.1f} under load, {record.after / MIB:.1f} after")
 
 

@@ -51,9 +51,11 @@ void misbehave(std::uint64_t number) {
     std::free(again);
   }
   if (planted("damage")) {
-    soak::Held held = shelf.swap(0, soak::Held());
+    /* The last place: what is dropped before it is dropped all the same. */
+    constexpr std::size_t kPlace = soak::Shelf::kPlaces - 1;
+    soak::Held held = shelf.swap(kPlace, soak::Held());
     if (held.block != nullptr) static_cast<unsigned char *>(held.block)[0] ^= 1;
-    shelf.swap(0, held);
+    shelf.swap(kPlace, held);
   }
 }
 

@@ -77,9 +77,16 @@ class Fall(unittest.TestCase):
 
     def test_what_falls_passes_and_what_stays_does_not(self):
         made = record_of(lambda *_: 200 * MIB)
-        for after, expected in ((30, True), (100, True), (120, False), (200, False)):
+        for after, expected in ((30, True), (120, True), (140, False), (200, False)):
             made.after = after * MIB
             self.assertEqual(passes(self.CHECK, made), expected, after)
+
+    def test_each_process_may_keep_a_little(self):
+        made = record_of(lambda *_: 60 * MIB)
+        made.after = 55 * MIB
+        for processes, expected in ((1, False), (3, True)):
+            made.processes = processes
+            self.assertEqual(passes(self.CHECK, made), expected, processes)
 
     def test_a_server_that_never_grew_passes(self):
         made = record_of(lambda *_: 21 * MIB)

@@ -163,6 +163,7 @@ class Drive:
         for _ in range(WARM_UP):
             self.count(self.server.trickle())
         self.record.base = self.server.resident()
+        self.record.processes = sum(role == "server" for _, role in self.server.processes())
 
     def load(self):
         while self.clock.now() < self.clock.length:
@@ -216,7 +217,7 @@ class Drive:
         self.count(self.server.drop(), ())
         last = [row[1] for life in self.record.lives() for row in life[-10:]]
         level = statistics.median(last) if last else self.record.base
-        target = verdict.fallen(self.record.base, level)
+        target = verdict.fallen(self.record.base, level, self.record.processes)
         sizes = []
         for _ in range(FALL_STEPS):
             self.count(self.server.trickle(), ())

@@ -51,6 +51,7 @@ class Record:
     excused: int = 0
     base: int = 0  # resident KiB before any load
     after: int = 0  # and after it
+    processes: int = 1  # that the server consists of
     served: str = ""  # why hakmem is not known to have served it
 
     def lives(self):

@@ -12,13 +12,13 @@ import series
 MIB = 1024  # KiB
 GROWTH_SHARE, GROWTH_FLOOR = 0.25, 16 * MIB  # over the last two thirds of a run
 SHORT_FLOOR = 64 * MIB  # the same in a run that is bounded by steps: programs still fill up then
-FALL_SHARE, FALL_FLOOR = 0.5, 12 * MIB  # what load added; little enough to be left alone
+FALL_SHARE, FALL_FLOOR = 0.4, 12 * MIB  # of what load added; of each process, little enough to be left alone
 DRIFT = 2.5  # the median latency of the last third over that of the middle third
 
 
-def fallen(base, level):
+def fallen(base, level, processes):
     """The most that may be resident after a load with this level."""
-    return max(base + FALL_FLOOR, level - FALL_SHARE * (level - base))
+    return max(base + FALL_FLOOR * processes, level - FALL_SHARE * (level - base))
 
 
 def nothing(name, found, otherwise):
@@ -40,7 +40,7 @@ def falls(record):
     if not values:
         return "resident size falls after the load", False, "there are too few samples to judge"
     level = statistics.median(values)
-    return ("resident size falls after the load", record.after <= fallen(record.base, level),
+    return ("resident size falls after the load", record.after <= fallen(record.base, level, record.processes),
             f"{record.base / MIB:.1f} MiB before, {level / MIB:.1f} under load, {record.after / MIB:.1f} after")
 
 

@@ -24,8 +24,9 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 REQUIRED = {"name": str, "family": str, "kind": str, "command": list}
 OPTIONAL = {"threads": int, "quick": bool, "max_rounds": int, "prepare": list, "directory": str, "environment": dict,
-            "needs": list, "timeout_seconds": int}
-FAMILIES = {"reports", "literature", "programs"}
+            "needs": list, "huge_pages": str, "timeout_seconds": int}
+FAMILIES = {"reports", "literature", "latency", "programs"}
+HUGE_PAGES = {"always", "madvise", "never"}
 KINDS = {"workload", "program", "driver"}
 PLACEHOLDERS = {"workloads", "programs", "inputs", "scratch"}
 QUICK_ROWS = range(50, 71)
@@ -39,6 +40,8 @@ SHORT = {
     "big_churn": "--min 1M --max 2M --ops 8",
     "calloc_large": "--max 1M --ops 16",
     "server_stress": "--requests 20 --ops 100",
+    "latency": "--total 4M --blocks 20 --ends 2 --ops 500",
+    "sparse_large": "--blocks 20 --idle 0",
     "larson": "--rounds 500 --ops 500",
     "cache_sharing": "--ops 20000",
 }
@@ -76,6 +79,8 @@ def content_errors(row):
         yield f"family is none of {', '.join(sorted(FAMILIES))}"
     if row["kind"] not in KINDS:
         yield f"kind is none of {', '.join(sorted(KINDS))}"
+    if row.get("huge_pages", "never") not in HUGE_PAGES:
+        yield f"huge_pages is none of {', '.join(sorted(HUGE_PAGES))}"
     for text in strings_of(row):
         for name in re.findall(r"{(\w*)}", text):
             if name not in PLACEHOLDERS:

@@ -47,6 +47,8 @@ SHORT = {
 }
 SHORT_OTHERWISE = "--ops 500"
 MOST_THREADS = 8
+# In this order none is smaller than the one before.
+LATENCIES = ["p50_us", "p99_9_us", "p99_999_us", "worst_us", "stall_us"]
 
 
 def strings_of(row):
@@ -148,6 +150,9 @@ def verify_errors(row, workloads):
         yield f"nothing was verified: {shown}"
     if not result.get("malloc_from", "").startswith("/"):
         yield f"malloc_from names no file: {shown}"
+    latencies = [float(result[key]) for key in LATENCIES if key in result]
+    if latencies != sorted(latencies) or (name == "latency" and len(latencies) != len(LATENCIES)):
+        yield f"latencies {latencies} are not all there, or do not rise: {shown}"
     threads = int(said.get("--threads", 0)) or 2 * int(said.get("--pairs", 0))
     if threads and threads != row.get("threads", 1):
         yield f"threads is {row.get('threads', 1)}, the command's are {threads}"

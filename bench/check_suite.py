@@ -24,8 +24,9 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 REQUIRED = {"name": str, "family": str, "kind": str, "command": list}
 OPTIONAL = {"threads": int, "quick": bool, "max_rounds": int, "prepare": list, "directory": str, "environment": dict,
-            "needs": list, "timeout_seconds": int}
-FAMILIES = {"reports", "literature", "programs"}
+            "needs": list, "huge_pages": str, "timeout_seconds": int}
+FAMILIES = {"reports", "literature", "latency", "programs"}
+HUGE_PAGES = {"always", "madvise", "never"}
 KINDS = {"workload", "program", "driver"}
 PLACEHOLDERS = {"workloads", "programs", "inputs", "scratch"}
 QUICK_ROWS = range(50, 71)
@@ -39,11 +40,15 @@ SHORT = {
     "big_churn": "--min 1M --max 2M --ops 8",
     "calloc_large": "--max 1M --ops 16",
     "server_stress": "--requests 20 --ops 100",
+    "latency": "--total 4M --blocks 20 --ends 2 --ops 500",
+    "sparse_large": "--blocks 20 --idle 0",
     "larson": "--rounds 500 --ops 500",
     "cache_sharing": "--ops 20000",
 }
 SHORT_OTHERWISE = "--ops 500"
 MOST_THREADS = 8
+# In this order none is smaller than the one before.
+LATENCIES = ["p50_us", "p99_9_us", "p99_999_us", "worst_us", "stall_us"]
 
 
 def strings_of(row):
@@ -76,6 +81,8 @@ def content_errors(row):
         yield f"family is none of {', '.join(sorted(FAMILIES))}"
     if row["kind"] not in KINDS:
         yield f"kind is none of {', '.join(sorted(KINDS))}"
+    if row.get("huge_pages", "never") not in HUGE_PAGES:
+        yield f"huge_pages is none of {', '.join(sorted(HUGE_PAGES))}"
     for text in strings_of(row):
         for name in re.findall(r"{(\w*)}", text):
             if name not in PLACEHOLDERS:
@@ -143,6 +150,9 @@ def verify_errors(row, workloads):
         yield f"nothing was verified: {shown}"
     if not result.get("malloc_from", "").startswith("/"):
         yield f"malloc_from names no file: {shown}"
+    latencies = [float(result[key]) for key in LATENCIES if key in result]
+    if latencies != sorted(latencies) or (name == "latency" and len(latencies) != len(LATENCIES)):
+        yield f"latencies {latencies} are not all there, or do not rise: {shown}"
     threads = int(said.get("--threads", 0)) or 2 * int(said.get("--pairs", 0))
     if threads and threads != row.get("threads", 1):
         yield f"threads is {row.get('threads', 1)}, the command's are {threads}"

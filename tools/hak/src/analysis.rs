@@ -9,24 +9,41 @@ use crate::stats::{self, Difference, geometric_mean};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     Time,
+    /// The time of single calls at their worst.
+    Latency,
     Memory,
 }
 
 impl Measure {
-    pub const BOTH: [Measure; 2] = [Measure::Time, Measure::Memory];
+    pub const ALL: [Measure; 3] = [Measure::Time, Measure::Latency, Measure::Memory];
+    /// Those that have means over all rows. The worst of a million calls scatters too much and differs
+    /// between allocators by too many orders of magnitude to be added up with anything.
+    pub const WITH_MEANS: [Measure; 2] = [Measure::Time, Measure::Memory];
 
     pub fn name(self) -> &'static str {
         match self {
             Measure::Time => "time",
+            Measure::Latency => "latency",
             Measure::Memory => "memory",
         }
     }
 
-    fn samples(self, column: &Column) -> Vec<f64> {
+    fn samples(self, row: &Row, column: &Column) -> Vec<f64> {
         column.values(|sample: &Sample| match self {
-            Measure::Time => sample.figure,
+            Measure::Time => sample.figure.filter(|_| !row.is_latency()),
+            Measure::Latency => sample.figure.filter(|_| row.is_latency()),
             Measure::Memory => Some(sample.memory_mib),
         })
+    }
+
+    /// What the row's values are.
+    pub fn figure(self, row: &Row) -> Option<String> {
+        let key = || row.figure.as_ref().map(|figure| figure.key.clone());
+        match self {
+            Measure::Time => key().filter(|_| !row.is_latency()),
+            Measure::Latency => key().filter(|_| row.is_latency()),
+            Measure::Memory => Some(format!("{}, MiB", row.memory)),
+        }
     }
 
     fn more_is_better(self, row: &Row) -> bool {
@@ -63,8 +80,8 @@ pub fn standings(row: &Row, measure: Measure) -> Vec<Standing> {
         .iter()
         .filter(|column| column.counts())
         .filter_map(|column| {
-            let samples = measure.samples(column);
-            let value = geometric_mean(&better_half(&samples, more_is_better))?;
+            let samples = measure.samples(row, column);
+            let value = value_of(&samples, more_is_better)?;
             (value > 0.0).then(|| Standing {
                 allocator: column.allocator.clone(),
                 value,
@@ -83,6 +100,10 @@ pub fn standings(row: &Row, measure: Measure) -> Vec<Standing> {
         }
     }
     standings
+}
+
+pub fn value_of(samples: &[f64], more_is_better: bool) -> Option<f64> {
+    geometric_mean(&better_half(samples, more_is_better))
 }
 
 /// Other work on the machine makes a round slower, never faster: the worse rounds say more about it
@@ -132,7 +153,7 @@ pub struct Mean {
 
 /// In the order of the results.
 pub fn means(results: &Results) -> Vec<Mean> {
-    let [time, memory] = Measure::BOTH.map(|measure| relatives(results, measure));
+    let [time, memory] = Measure::WITH_MEANS.map(|measure| relatives(results, measure));
     let names = results.allocators.iter().map(|allocator| allocator.name.as_str());
     names
         .map(|name| {

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
 //! What a run of the suite gives: a figure and a memory figure.
 
+use std::collections::BTreeMap;
+
 use crate::allocators::Allocator;
 use crate::measure::Ran;
 use crate::proof::{self, Proof};
-use crate::results::Figure;
+use crate::results::{Figure, LATENCY};
 
 /// A figure and a memory figure, as a run has them.
 pub struct Measured {
     pub figure: Option<(Figure, f64)>,
     pub memory: String,
     pub memory_mib: f64,
+    /// As in `Sample`.
+    pub latency: BTreeMap<String, f64>,
 }
 
 /// Of a program that prints none: its wall time.
@@ -20,6 +24,7 @@ pub fn of_program(ran: &Ran) -> Measured {
         figure: Some((figure, ran.usage.wall_seconds)),
         memory: "peak resident memory".into(),
         memory_mib: ran.usage.peak_kib as f64 / 1024.0,
+        latency: BTreeMap::new(),
     }
 }
 
@@ -58,8 +63,20 @@ pub fn printed(ran: &Ran, allocator: &Allocator) -> Result<(Measured, Proof), St
         figure,
         memory: memory_key.unwrap_or("peak resident memory").into(),
         memory_mib: memory_key.map_or(Ok(peak_mib), number)?,
+        latency: latencies(line)?,
     };
     Ok((measured, proof))
+}
+
+/// None of them may be damaged, and nothing was waited for where it is 0.
+fn latencies(line: &str) -> Result<BTreeMap<String, f64>, String> {
+    let pairs = line.split_whitespace().filter_map(|word| word.split_once('='));
+    let pairs = pairs.filter(|(key, _)| key.ends_with(LATENCY));
+    let number = |(key, text): (&str, &str)| match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok((key.to_owned(), number)),
+        _ => Err(format!("{key}={text} is not a time")),
+    };
+    pairs.map(number).collect()
 }
 
 #[cfg(test)]
@@ -110,6 +127,16 @@ mod tests {
     }
 
     #[test]
+    fn latencies_are_kept_beside_the_figure() {
+        let measured = of_line("p50_us=0.02 wait_us=0 worst_us=7 metric=worst_us malloc_from=libc.so.6").unwrap();
+        let (figure, value) = measured.figure.unwrap();
+        assert_eq!((figure.key.as_str(), figure.more_is_better, value), ("worst_us", false, 7.0));
+        let expected = [("p50_us", 0.02), ("wait_us", 0.0), ("worst_us", 7.0)];
+        assert_eq!(measured.latency, expected.map(|(key, value)| (key.to_owned(), value)).into());
+        assert!(of_line("s=1 metric=s malloc_from=libc.so.6").unwrap().latency.is_empty());
+    }
+
+    #[test]
     fn lines_that_prove_nothing_are_refused() {
         for (line, reason) in [
             ("hello", "no result line"),
@@ -118,6 +145,8 @@ mod tests {
             ("ops_per_s=x metric=ops_per_s malloc_from=libc.so.6", "not a number"),
             ("ops_per_s=0 metric=ops_per_s malloc_from=libc.so.6", "not above zero"),
             ("metric=ops_per_s malloc_from=libc.so.6", "no ops_per_s="),
+            ("s=1 p50_us=-1 metric=s malloc_from=libc.so.6", "p50_us=-1 is not a time"),
+            ("s=1 p50_us=inf metric=s malloc_from=libc.so.6", "p50_us=inf is not a time"),
         ] {
             let error = of_line(line).err().unwrap();
             assert!(error.contains(reason), "{line}: {error}");

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use crate::huge_pages;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     pub architecture: String,
@@ -31,7 +33,7 @@ impl Machine {
             memory_mib: memory_bytes("MemTotal") >> 20,
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
             system: value_of("/etc/os-release", "PRETTY_NAME", '='),
-            transparent_huge_pages: huge_pages(),
+            transparent_huge_pages: huge_pages::Control::of_system().now(),
             load: load(),
         }
     }
@@ -80,14 +82,6 @@ fn value_of(file: &str, key: &str, separator: char) -> String {
 fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|minute| minute.parse().ok()).unwrap_or(0.0)
-}
-
-/// The file reads `always [madvise] never`.
-fn huge_pages() -> String {
-    let file = "/sys/kernel/mm/transparent_hugepage/enabled";
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    chosen.map_or("unknown".into(), |(word, _)| word.to_owned())
 }
 
 /// The commit of a source tree, with `+` if tracked files differ from it.

@@ -9,6 +9,7 @@ mod elf;
 mod failure;
 mod figure;
 mod helpers;
+mod huge_pages;
 mod interrupt;
 mod library;
 mod machine;

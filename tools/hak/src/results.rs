@@ -23,6 +23,9 @@ use crate::proof::Proof;
 const FORMAT: &str = "hak results";
 const VERSION: u32 = 1;
 
+/// How the keys of latencies end.
+pub const LATENCY: &str = "_us";
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Results {
     pub format: String,
@@ -68,6 +71,9 @@ pub struct Row {
     pub figure: Option<Figure>,
     /// What `Sample::memory_mib` is.
     pub memory: String,
+    /// The setting of transparent huge pages that its runs were under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub huge_pages: Option<String>,
     pub not_run: Option<String>,
     pub columns: Vec<Column>,
 }
@@ -94,6 +100,9 @@ pub struct Sample {
     pub round: u32,
     pub figure: Option<f64>,
     pub memory_mib: f64,
+    /// All times of single calls in microseconds that the run has told, by their keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub latency: BTreeMap<String, f64>,
     pub usage: Usage,
 }
 
@@ -173,6 +182,11 @@ impl Results {
 }
 
 impl Row {
+    /// Whether its figure is the time of a single call, and not of all its work.
+    pub fn is_latency(&self) -> bool {
+        self.figure.as_ref().is_some_and(|figure| figure.key.ends_with(LATENCY))
+    }
+
     pub fn column(&self, allocator: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.allocator == allocator)
     }

@@ -11,6 +11,7 @@ use anyhow::Result;
 use serde::Deserialize;
 
 use crate::failure::{BAD_INPUT, failure};
+use crate::huge_pages::Setting;
 use crate::places::{self, Build};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -52,6 +53,8 @@ pub struct Row {
     pub environment: BTreeMap<String, String>,
     #[serde(default)]
     pub needs: Vec<String>,
+    /// The system's setting of transparent huge pages to run under, if not the one that is there.
+    pub huge_pages: Option<Setting>,
     #[serde(default = "usual_timeout")]
     timeout_seconds: f64,
 }

@@ -131,6 +131,80 @@ fn what_fails_is_named_and_the_rest_is_measured() {
     assert_eq!(results["rows"].as_array().unwrap().len(), 7, "no row is dropped");
 }
 
+/// Both ways: by the system's switch, where this test may throw it, and for single processes.
+#[test]
+fn a_row_runs_under_the_huge_pages_that_it_asks_for() {
+    const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+    let Ok(before) = fs::read_to_string(SWITCH) else {
+        eprintln!("skipped: this kernel has no transparent huge pages");
+        return;
+    };
+    let rows =
+        row("wide", "command=['look']\nhuge_pages='always'") + &row("narrow", "command=['look']\nhuge_pages='never'");
+    let suite = Suite::new(&(rows + &row("plain", "command=['look']")));
+    let look = format!(
+        "#!/bin/sh\ngrep -q '\\[always' {SWITCH}; always=$((2 - $?))\n\
+         allowed=$(sed -n 's/^THP_enabled:[^0-9]*//p' /proc/self/status)\n\
+         echo \"always=$always s=$((1 + ${{allowed:-0}})) metric=s memory=always malloc_from=$(basename \"${{LD_PRELOAD:-libc.so.6}}\")\"\n"
+    );
+    write_script(&suite.directory.path().join("bench/look"), &look);
+    hak().args(suite.arguments()).args(["--rounds", "1"]).assert().success();
+    assert_eq!(fs::read_to_string(SWITCH).unwrap(), before, "the setting is as it was");
+
+    let results = json(&suite.results());
+    let sample = |name: &str| row_named(&results, name)["columns"][0]["samples"][0].clone();
+    let may = fs::OpenOptions::new().write(true).open(SWITCH).is_ok();
+    if may || before.contains("[always]") {
+        assert_eq!(sample("wide")["memory_mib"], 2.0);
+    } else {
+        let reason = row_named(&results, "wide")["not_run"].as_str().unwrap();
+        assert!(reason.contains("cannot be set to always: Permission denied"), "{reason}");
+    }
+    assert_eq!(sample("narrow")["figure"], 1.0, "they are disabled");
+    assert_eq!(row_named(&results, "narrow")["huge_pages"], "never");
+    let ours = row_named(&results, "plain")["huge_pages"].as_str().unwrap();
+    assert!(before.contains(&format!("[{ours}]")), "{ours}: {before}");
+    let own = fs::read_to_string("/proc/self/status").unwrap();
+    if let Some(allowed) = own.lines().find_map(|line| line.strip_prefix("THP_enabled:")) {
+        let expected = 1.0 + allowed.trim().parse::<f64>().unwrap();
+        assert_eq!(sample("plain")["figure"], expected, "only that one process was changed");
+    }
+}
+
+#[test]
+fn latencies_are_shown_beside_each_other_and_have_no_part_in_the_means() {
+    let calls = "echo p99_9_us=0.5 p50_us=0.02 worst_us=700 wait_us=0 metric=worst_us malloc_from=${HAK_BENCH_PRELOAD:-libc.so.6}";
+    let rows = row("quick calls", &format!("command=['sh','-c','{calls}']")).replace("workload", "driver");
+    let suite = Suite::new(&(rows + &row("other", "command=['work']")));
+    let assert = hak().args(suite.arguments()).args(["--rounds", "2"]).assert().success();
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    assert!(text.contains("latency: rows, worst first"), "{text}");
+    let heading = ["quick calls", "p50", "p99.9", "worst", "wait"];
+    let words =
+        |line: &str| line.split("  ").map(str::trim).filter(|word| !word.is_empty()).map(String::from).collect();
+    let lines: Vec<Vec<String>> = text.lines().map(words).collect();
+    let at = lines.iter().position(|line| *line == heading).unwrap_or_else(|| panic!("no table of latencies: {text}"));
+    for (line, name) in lines[at + 1..].iter().zip(["glibc", "hakmem"]) {
+        assert_eq!(*line, [name, "0.0200", "0.500", "700", "0"]);
+    }
+    assert!(
+        lines.iter().any(
+            |line| line.first().is_some_and(|name| name == "hakmem") && line.get(3).is_some_and(|rows| rows == "1")
+        )
+    );
+    let results = json(&suite.results());
+    assert_eq!(row_named(&results, "quick calls")["columns"][1]["samples"][1]["latency"]["p99_9_us"], 0.5);
+    let csv = fs::read_to_string(suite.results().with_extension("csv")).unwrap();
+    assert!(csv.contains("p50_us=0.02 p99_9_us=0.5 wait_us=0 worst_us=700"), "{csv}");
+    for (option, shown) in [("--markdown", "| glibc | 0.0200 | 0.500 | 700 | 0 |"), ("--html", "<h3>quick calls</h3>")]
+    {
+        let file = suite.directory.path().join("shown");
+        hak().arg("report").arg(suite.results()).arg(option).arg(&file).assert().success();
+        let page = fs::read_to_string(file).unwrap();
+        assert!(page.contains(shown), "{page}");
+    }
+}
+
 #[test]
 fn an_interrupted_run_keeps_what_was_measured() {
     let rows = row("good", "command=['work']") + &row("endless", "command=['work','hang']");

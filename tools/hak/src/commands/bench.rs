@@ -11,16 +11,18 @@ use tempfile::TempDir;
 
 use crate::allocators::{self, Allocator};
 use crate::cli::Bench;
+use crate::commands::rows;
 use crate::failure::{BAD_INPUT, INTERRUPTED, SOMETHING_FAILED, failure};
 use crate::figure;
 use crate::helpers::Helpers;
+use crate::huge_pages::Control;
 use crate::interrupt;
 use crate::measure::{self, Ran, Stop};
 use crate::places::{self, Build};
 use crate::process::{self, Job};
 use crate::progress::Progress;
 use crate::report;
-use crate::results::{self, Column, Kind, Results, Sample, State};
+use crate::results::{self, Kind, Results, Sample, State};
 use crate::suite::{self, Kind as RowKind, Placeholders, Row};
 use crate::warm;
 
@@ -57,9 +59,9 @@ struct Benchmark {
 
 pub fn run(arguments: Bench) -> Result<u8> {
     let file = arguments.suite.clone().unwrap_or_else(suite::default_file);
-    let rows = chosen_rows(&arguments, suite::read(&file)?)?;
+    let rows = rows::chosen(&arguments, suite::read(&file)?)?;
     if arguments.list {
-        list(&rows);
+        rows::list(&rows);
         return Ok(0);
     }
     let allocators = allocators::choose(&arguments.choice)?;
@@ -82,7 +84,7 @@ pub fn run(arguments: Bench) -> Result<u8> {
     let stem = format!("{}-{what}", results.started.replace(':', ""));
     let json = directory.join(format!("{stem}.json"));
     results::check_writable(&json)?;
-    results.rows = rows.iter().map(|row| new_row(row, &allocators)).collect();
+    results.rows = rows.iter().map(|row| rows::begun(row, &allocators)).collect();
     if let Some(warning) = results.machine.busy() {
         eprintln!("hak: {warning}");
     }
@@ -109,36 +111,6 @@ pub fn run(arguments: Bench) -> Result<u8> {
     Ok(benchmark.show(interrupted))
 }
 
-fn chosen_rows(arguments: &Bench, mut rows: Vec<Row>) -> Result<Vec<Row>> {
-    if arguments.quick {
-        rows.retain(|row| row.quick);
-    }
-    if let Some(filter) = &arguments.filter {
-        let filter = filter.to_lowercase();
-        let matches = |text: &str| text.to_lowercase().contains(&filter);
-        rows.retain(|row| matches(&row.name) || matches(&row.family));
-    }
-    if rows.is_empty() {
-        return Err(failure(BAD_INPUT, "no row of the suite is chosen; see hak bench --list"));
-    }
-    Ok(rows)
-}
-
-fn list(rows: &[Row]) {
-    let mut table = report::table::new(&["family", "row", "kind", "threads", "quick", "command"]);
-    for row in rows {
-        table.add_row([
-            row.family.clone(),
-            row.name.clone(),
-            row.kind.name().into(),
-            row.threads.to_string(),
-            if row.quick { "quick" } else { "" }.into(),
-            row.command.join(" "),
-        ]);
-    }
-    println!("{table}\n{} rows", rows.len());
-}
-
 fn plan(arguments: &Bench) -> Plan {
     match (arguments.rounds, arguments.quick) {
         (Some(rounds), _) => Plan { least: rounds, most: rounds, budget: None },
@@ -163,20 +135,6 @@ fn print_plan(rows: &[Row], allocators: &[Allocator], plan: &Plan, json: &Path) 
     eprintln!("{} rows under {} allocators, {rounds}", rows.len(), names.len());
     eprintln!("allocators: {}", names.join(", "));
     eprintln!("results: {} (and .csv)", json.display());
-}
-
-fn new_row(row: &Row, allocators: &[Allocator]) -> results::Row {
-    results::Row {
-        name: row.name.clone(),
-        family: row.family.clone(),
-        kind: row.kind.name().into(),
-        threads: row.threads,
-        command: row.command.clone(),
-        figure: None,
-        memory: "peak resident memory".into(),
-        not_run: None,
-        columns: allocators.iter().map(|allocator| Column::new(&allocator.name)).collect(),
-    }
 }
 
 impl Benchmark {
@@ -244,8 +202,10 @@ impl Benchmark {
         let name = row.name.clone();
         self.progress.step(&format!("{name}: preparing"));
         let missing = row.needs.iter().find(|command| which::which(command).is_err());
-        let reason = match missing {
-            Some(command) => Some(format!("no {command}")),
+        let missing = missing.map(|command| format!("no {command}"));
+        let refused = || row.huge_pages.and_then(|setting| Control::of_system().refuses(setting));
+        let reason = match missing.or_else(refused) {
+            Some(reason) => Some(reason),
             None => match self.run_preparation(row) {
                 Err(_) if interrupt::requested() => None, // Ctrl-C ended it as well
                 Err(error) => {
@@ -350,6 +310,8 @@ impl Benchmark {
 
         let (mut job, _scratch) = self.job(row)?;
         warm::memory(&self.results.rows[index]);
+        let huge_pages = row.huge_pages.map(|setting| Control::of_system().hold(setting)).transpose();
+        let huge_pages = huge_pages.map_err(Stop::Failed)?;
         let ran = if row.kind == RowKind::Driver {
             let library = allocator.library.clone().unwrap_or_default();
             measure::add_environment(&mut job, allocator);
@@ -359,6 +321,7 @@ impl Benchmark {
         } else {
             measure::run(&self.helpers, job, allocator, &[])?
         };
+        drop(huge_pages);
         must_succeed(&ran)?;
         let measured = if row.kind == RowKind::Program {
             figure::of_program(&ran)
@@ -376,6 +339,7 @@ impl Benchmark {
             round,
             figure: measured.figure.map(|(_, value)| value),
             memory_mib: measured.memory_mib,
+            latency: measured.latency,
             usage: ran.usage,
         })
     }

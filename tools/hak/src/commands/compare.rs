@@ -80,6 +80,7 @@ fn new_row(command: &[OsString], allocators: &[Allocator]) -> Row {
         command,
         figure: Some(Figure { key: "wall_seconds".into(), more_is_better: false }),
         memory: "peak resident memory".into(),
+        huge_pages: None,
         not_run: None,
         columns: allocators.iter().map(|allocator| Column::new(&allocator.name)).collect(),
     }
@@ -207,6 +208,7 @@ impl Comparison {
                     round,
                     figure: Some(ran.usage.wall_seconds),
                     memory_mib: ran.usage.peak_kib as f64 / 1024.0,
+                    latency: Default::default(),
                     usage: ran.usage,
                 }),
             },

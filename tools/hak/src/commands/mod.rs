@@ -5,4 +5,5 @@ pub mod bench;
 pub mod compare;
 pub mod peers;
 pub mod report;
+pub mod rows;
 pub mod run;

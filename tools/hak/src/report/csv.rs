@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use crate::results::{Column, Results, Row, Sample};
 
-const HEADER: [&str; 20] = [
+const HEADER: [&str; 22] = [
     "family",
     "row",
     "kind",
@@ -26,6 +26,8 @@ const HEADER: [&str; 20] = [
     "served_by",
     "failure",
     "commit",
+    "huge_pages",
+    "latency",
 ];
 
 pub fn samples(results: &Results) -> Result<Vec<u8>> {
@@ -69,5 +71,10 @@ fn record(results: &Results, row: &Row, column: &Column, sample: Option<&Sample>
         column.proof.as_ref().map(|proof| proof.answered_by.clone()).unwrap_or_default(),
         failure.or_else(|| column.failure.clone()).unwrap_or_default(),
         results.commit.clone().unwrap_or_default(),
+        row.huge_pages.clone().unwrap_or_default(),
+        of(&|sample| {
+            let pairs = sample.latency.iter().map(|(key, value)| format!("{key}={value}"));
+            pairs.collect::<Vec<_>>().join(" ")
+        }),
     ]
 }

@@ -49,7 +49,7 @@ pub fn of(all: &[&Results]) -> History {
         };
         means.iter().map(of_file).collect()
     };
-    let lines = rows.iter().flat_map(|row| Measure::BOTH.map(|measure| line(&sorted, row, measure)));
+    let lines = rows.iter().flat_map(|row| Measure::ALL.map(|measure| line(&sorted, row, measure)));
     History {
         dates: sorted.iter().map(|results| date(results)).collect(),
         means: names.iter().map(|&name| (name.to_owned(), means_of(name))).collect(),
@@ -77,10 +77,7 @@ fn line(sorted: &[&Results], name: &str, measure: Measure) -> Line {
     let mut figure = String::new();
     let values = sorted.iter().map(|results| {
         let row = results.rows.iter().find(|row| row.name == name)?;
-        figure = match measure {
-            Measure::Time => row.figure.as_ref()?.key.clone(),
-            Measure::Memory => format!("{}, MiB", row.memory),
-        };
+        figure = measure.figure(row)?;
         let standings = analysis::standings(row, measure);
         standings.iter().find(|standing| standing.allocator == HAKMEM).map(|standing| standing.value)
     });

@@ -5,10 +5,11 @@ use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::allocators::HAKMEM;
-use crate::analysis::{self, Measure, Standing};
+use crate::analysis::{self, Measure};
 use crate::report::charts::{self, Bar, Cloud, Colours, Course, Lead};
 use crate::report::format;
 use crate::report::history::{self, History};
+use crate::report::html_rows;
 use crate::report::metrics::{self, METRICS, Metric};
 use crate::results::{Kind, Results, Row, State, SystemCalls};
 use crate::stats::{self, Difference, Summary};
@@ -229,8 +230,9 @@ fn benchmark(results: &Results, colours: &Colours) -> Result<Markup> {
         })
         .collect();
     let scatter = charts::scatter("Time against memory", "relative time", "relative memory", colours, &clouds)?;
-    let duels = Measure::BOTH.map(|measure| analysis::worst_first(results, measure));
-    let [time_leads, memory_leads] = [leads(&duels[0])?, leads(&duels[1])?];
+    let duels = Measure::ALL.map(|measure| analysis::worst_first(results, measure));
+    let lead_charts = duels.iter().map(|duels| leads(duels)).collect::<Result<Vec<_>>>()?;
+    let shown = || Measure::ALL.into_iter().zip(&duels).zip(&lead_charts).filter(|((_, duels), _)| !duels.is_empty());
     Ok(html! {
         @if let Some(mean) = hakmem {
             div.cards {
@@ -244,19 +246,21 @@ fn benchmark(results: &Results, colours: &Colours) -> Result<Markup> {
             (figure("Time over all rows", "geometric mean, 1 is the average allocator; less is better", false, &time))
             (figure("Memory over all rows", "geometric mean, 1 is the average allocator; less is better", false, &memory))
             (figure("Time against memory", "lower left is better; the axes do not start at zero", true, &scatter))
-            (figure("hakmem and the best peer: time", "worst first; grey is noise", true, &time_leads))
-            (figure("hakmem and the best peer: memory", "worst first; grey is noise", true, &memory_leads))
+            @for ((measure, _), chart) in shown() {
+                (figure(&format!("hakmem and the best peer: {}", measure.name()), "worst first; grey is noise", true, chart))
+            }
         }
-        p { "Time: " (analysis::count(&duels[0])) ". Memory: " (analysis::count(&duels[1])) "." }
+        @for ((measure, duels), _) in shown() { p { "By " (measure.name()) ", " (analysis::count(duels)) "." } }
         p.soft { (analysis::DEFINITIONS) }
         (failures(results))
-        @for measure in Measure::BOTH {
+        @for ((measure, _), _) in shown() {
             h2 { "Every row: relative " (measure.name()) }
-            (heat_table(results, measure))
+            (html_rows::heat_table(results, measure))
         }
+        (html_rows::latencies(results))
         details {
             summary { "Every row: values" }
-            (value_table(results))
+            (html_rows::value_table(results))
         }
     })
 }
@@ -285,87 +289,6 @@ fn failures(results: &Results) -> Markup {
                 @for (row, reason) in not_run() { li { (row.name) " was not run: " (reason) } }
             }
         }
-    }
-}
-
-/// Green for the best, redder for worse: full red from three times the best on.
-fn heat(relative: f64) -> String {
-    let worse = (relative.log2() / 3f64.log2()).clamp(0.0, 1.0);
-    if worse < 0.02 {
-        "background: rgba(var(--good), .38)".into()
-    } else {
-        format!("background: rgba(var(--bad), {:.2})", worse * 0.5)
-    }
-}
-
-fn heat_table(results: &Results, measure: Measure) -> Markup {
-    let names: Vec<&str> = results.allocators.iter().map(|allocator| allocator.name.as_str()).collect();
-    html! {
-        div.scroll { table {
-            tr { th { "row" } @for name in &names { th.hakmem[*name == HAKMEM] { (name) } } }
-            @for (family, rows) in families(results) {
-                @if rows.iter().any(|row| !analysis::standings(row, measure).is_empty()) {
-                    tr.family { td colspan=(names.len() + 1) { (family) } }
-                }
-                @for row in rows {
-                    @let standings = analysis::standings(row, measure);
-                    @if !standings.is_empty() {
-                        tr {
-                            td title=(row.command.join(" ")) { (row.name) }
-                            @for name in &names { (heat_cell(row, &standings, name)) }
-                        }
-                    }
-                }
-            }
-        } }
-    }
-}
-
-fn heat_cell(row: &Row, standings: &[Standing], name: &str) -> Markup {
-    let Some(standing) = standings.iter().find(|standing| standing.allocator == name) else {
-        let reason = row.column(name).and_then(|column| column.failure.as_deref());
-        return html! { td title=(reason.unwrap_or("no value")) { @if reason.is_some() { "failed" } @else { "-" } } };
-    };
-    let noise = standing.difference == Some(Difference::Noise);
-    let hint = format!("{} {}", format::number(standing.value), format::difference(standing.difference));
-    html! { td.noise[noise].hakmem[name == HAKMEM] style=(heat(standing.relative)) title=(hint) { (format!("{:.2}", standing.relative)) } }
-}
-
-/// In the order of the suite.
-fn families(results: &Results) -> Vec<(&str, Vec<&Row>)> {
-    let mut families: Vec<(&str, Vec<&Row>)> = Vec::new();
-    for row in &results.rows {
-        match families.iter_mut().find(|(family, _)| *family == row.family) {
-            Some((_, rows)) => rows.push(row),
-            None => families.push((&row.family, vec![row])),
-        }
-    }
-    families
-}
-
-fn value_table(results: &Results) -> Markup {
-    html! {
-        div.scroll { table {
-            tr { th { "row" } th.text { "figure" } @for allocator in &results.allocators { th.hakmem[allocator.name == HAKMEM] { (allocator.name) } } }
-            @for row in &results.rows {
-                @for measure in Measure::BOTH {
-                    @let standings = analysis::standings(row, measure);
-                    @if !standings.is_empty() {
-                        tr {
-                            td { (row.name) }
-                            td.text { @match measure {
-                                Measure::Time => (row.figure.as_ref().map_or("", |figure| figure.key.as_str())),
-                                Measure::Memory => { (row.memory) ", MiB" }
-                            } }
-                            @for allocator in &results.allocators {
-                                @let standing = standings.iter().find(|standing| standing.allocator == allocator.name);
-                                td.hakmem[allocator.name == HAKMEM] { (standing.map_or("-".into(), |standing| format::number(standing.value))) }
-                            }
-                        }
-                    }
-                }
-            }
-        } }
     }
 }
 

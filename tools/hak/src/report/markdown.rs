@@ -9,6 +9,7 @@ use crate::allocators::HAKMEM;
 use crate::analysis::{self, Measure};
 use crate::report::format;
 use crate::report::history;
+use crate::report::latency;
 use crate::report::table;
 use crate::results::{Results, State};
 use crate::stats;
@@ -28,14 +29,15 @@ pub fn tables(all: &[&Results]) -> Result<String> {
     }
     writeln!(out, "\n## Over all rows\n\n{}\n", wrapped(analysis::DEFINITIONS))?;
     means(&mut out, results)?;
-    for measure in Measure::BOTH {
+    for measure in Measure::ALL {
         duels(&mut out, results, measure)?;
     }
     writeln!(out, "{}\n", wrapped(&stats::how_noise_is_told()))?;
     failures(&mut out, results)?;
-    for measure in Measure::BOTH {
+    for measure in Measure::ALL {
         every_row(&mut out, results, measure)?;
     }
+    latencies(&mut out, results)?;
     if all.len() > 1 {
         course(&mut out, all)?;
     }
@@ -83,10 +85,7 @@ fn duels(out: &mut String, results: &Results, measure: Measure) -> Result<()> {
     writeln!(out, "{}\n", wrapped(&format!("Worst first: {}.", analysis::count(&duels))))?;
     head(out, 3, ["row", "figure", "best peer", "peer", "hakmem", "times better", ""].map(String::from));
     for (row, duel) in duels {
-        let figure = match measure {
-            Measure::Time => row.figure.as_ref().map(|figure| figure.key.clone()).unwrap_or_default(),
-            Measure::Memory => format!("{}, MiB", row.memory),
-        };
+        let figure = measure.figure(row).unwrap_or_default();
         let noise = match duel.difference {
             stats::Difference::Real => "",
             other => format::difference(Some(other)),
@@ -126,6 +125,9 @@ fn failures(out: &mut String, results: &Results) -> Result<()> {
 }
 
 fn every_row(out: &mut String, results: &Results, measure: Measure) -> Result<()> {
+    if results.rows.iter().all(|row| analysis::standings(row, measure).is_empty()) {
+        return Ok(());
+    }
     writeln!(out, "## Every row: relative {}\n", measure.name())?;
     let names = results.allocators.iter().map(|allocator| allocator.name.as_str());
     let titles = names.clone().map(|name| mark(name, name.to_owned()));
@@ -145,6 +147,25 @@ fn every_row(out: &mut String, results: &Results, measure: Measure) -> Result<()
             }
         });
         line(out, std::iter::once(row.name.clone()).chain(cells));
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn latencies(out: &mut String, results: &Results) -> Result<()> {
+    let tables = latency::tables(results);
+    if tables.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "## Single calls\n\n{}", wrapped(latency::EXPLAINED))?;
+    for table in tables {
+        writeln!(out, "\n### {}\n", table.row.name)?;
+        let titles = table.keys.iter().map(|key| latency::title(key));
+        head(out, 1, std::iter::once(String::from("allocator")).chain(titles));
+        for (name, values) in &table.lines {
+            let cells = values.iter().map(|value| value.map_or("-".into(), format::number));
+            line(out, std::iter::once(mark(name, name.clone())).chain(cells));
+        }
     }
     writeln!(out)?;
     Ok(())

@@ -6,6 +6,8 @@ pub mod csv;
 pub mod format;
 pub mod history;
 pub mod html;
+pub mod html_rows;
+pub mod latency;
 pub mod markdown;
 pub mod metrics;
 pub mod table;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::analysis::{self, Measure};
 use crate::report::format;
+use crate::report::latency;
 use crate::report::metrics::{self, METRICS};
 use crate::report::table;
 use crate::results::{Kind, Results, Row, State, SystemCalls};
@@ -93,9 +94,10 @@ fn system_calls(row: &Row) -> String {
 /// Rows where hakmem loses first, then the means.
 pub fn summary(results: &Results) -> String {
     let mut out = String::new();
-    for measure in Measure::BOTH {
+    for measure in Measure::ALL {
         out += &duel_table(results, measure);
     }
+    out += &latency_tables(results);
     out += &means_table(results);
     let not_run: Vec<&Row> = results.rows.iter().filter(|row| row.not_run.is_some()).collect();
     for row in &not_run {
@@ -147,6 +149,26 @@ fn duel_table(results: &Results, measure: Measure) -> String {
     table::align_right(&mut table, 1..3);
     table::align_right(&mut table, 4..5);
     format!("\n{table}\n{}: {}.\n", measure.name(), analysis::count(&duels))
+}
+
+fn latency_tables(results: &Results) -> String {
+    let mut out = String::new();
+    for latency in latency::tables(results) {
+        let titles: Vec<String> = latency.keys.iter().map(|key| latency::title(key)).collect();
+        let mut headers = vec![latency.row.name.as_str()];
+        headers.extend(titles.iter().map(String::as_str));
+        let mut table = table::new(&headers);
+        for (name, values) in &latency.lines {
+            let values = values.iter().map(|value| value.map_or("-".into(), format::number));
+            table.add_row(std::iter::once(name.clone()).chain(values));
+        }
+        table::align_right(&mut table, 1..headers.len());
+        let _ = writeln!(out, "\n{table}");
+    }
+    if !out.is_empty() {
+        let _ = writeln!(out, "{}", latency::EXPLAINED);
+    }
+    out
 }
 
 fn means_table(results: &Results) -> String {

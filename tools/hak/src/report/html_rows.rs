@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+//! The suite's rows as tables of the page: who is how far behind, how long calls took, and the values.
+
+use maud::{Markup, html};
+
+use crate::allocators::HAKMEM;
+use crate::analysis::{self, Measure, Standing};
+use crate::report::format;
+use crate::report::latency;
+use crate::results::{Results, Row};
+use crate::stats::Difference;
+
+/// Green for the best, redder for worse: full red from three times the best on.
+fn heat(relative: f64) -> String {
+    let worse = (relative.log2() / 3f64.log2()).clamp(0.0, 1.0);
+    if worse < 0.02 {
+        "background: rgba(var(--good), .38)".into()
+    } else {
+        format!("background: rgba(var(--bad), {:.2})", worse * 0.5)
+    }
+}
+
+pub fn heat_table(results: &Results, measure: Measure) -> Markup {
+    let names: Vec<&str> = results.allocators.iter().map(|allocator| allocator.name.as_str()).collect();
+    html! {
+        div.scroll { table {
+            tr { th { "row" } @for name in &names { th.hakmem[*name == HAKMEM] { (name) } } }
+            @for (family, rows) in families(results) {
+                @if rows.iter().any(|row| !analysis::standings(row, measure).is_empty()) {
+                    tr.family { td colspan=(names.len() + 1) { (family) } }
+                }
+                @for row in rows {
+                    @let standings = analysis::standings(row, measure);
+                    @if !standings.is_empty() {
+                        tr {
+                            td title=(row.command.join(" ")) { (row.name) }
+                            @for name in &names { (heat_cell(row, &standings, name)) }
+                        }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+fn heat_cell(row: &Row, standings: &[Standing], name: &str) -> Markup {
+    let Some(standing) = standings.iter().find(|standing| standing.allocator == name) else {
+        let reason = row.column(name).and_then(|column| column.failure.as_deref());
+        return html! { td title=(reason.unwrap_or("no value")) { @if reason.is_some() { "failed" } @else { "-" } } };
+    };
+    let noise = standing.difference == Some(Difference::Noise);
+    let hint = format!("{} {}", format::number(standing.value), format::difference(standing.difference));
+    html! { td.noise[noise].hakmem[name == HAKMEM] style=(heat(standing.relative)) title=(hint) { (format!("{:.2}", standing.relative)) } }
+}
+
+/// In the order of the suite.
+fn families(results: &Results) -> Vec<(&str, Vec<&Row>)> {
+    let mut families: Vec<(&str, Vec<&Row>)> = Vec::new();
+    for row in &results.rows {
+        match families.iter_mut().find(|(family, _)| *family == row.family) {
+            Some((_, rows)) => rows.push(row),
+            None => families.push((&row.family, vec![row])),
+        }
+    }
+    families
+}
+
+pub fn latencies(results: &Results) -> Markup {
+    let tables = latency::tables(results);
+    html! {
+        @if !tables.is_empty() {
+            h2 { "Single calls" }
+            p.soft { (latency::EXPLAINED) }
+        }
+        @for table in &tables {
+            h3 { (table.row.name) }
+            div.scroll { table {
+                tr { th { "allocator" } @for key in &table.keys { th { (latency::title(key)) } } }
+                @for (name, values) in &table.lines {
+                    tr {
+                        td.hakmem[*name == HAKMEM] { (name) }
+                        @for value in values { td { (value.map_or("-".into(), format::number)) } }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+pub fn value_table(results: &Results) -> Markup {
+    html! {
+        div.scroll { table {
+            tr { th { "row" } th.text { "figure" } @for allocator in &results.allocators { th.hakmem[allocator.name == HAKMEM] { (allocator.name) } } }
+            @for row in &results.rows {
+                @for measure in Measure::ALL {
+                    @let standings = analysis::standings(row, measure);
+                    @if !standings.is_empty() {
+                        tr {
+                            td { (row.name) }
+                            td.text { (measure.figure(row).unwrap_or_default()) }
+                            @for allocator in &results.allocators {
+                                @let standing = standings.iter().find(|standing| standing.allocator == allocator.name);
+                                td.hakmem[allocator.name == HAKMEM] { (standing.map_or("-".into(), |standing| format::number(standing.value))) }
+                            }
+                        }
+                    }
+                }
+            }
+        } }
+    }
+}

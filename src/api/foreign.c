@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <pthread.h>
 
 /* Weak: in a static program there is no dynamic linker, and no next allocator. */
 #pragma weak dlsym
@@ -39,7 +40,12 @@ static bool look_up(void) {
 static bool next_has_allocated(void) {
   if (atomic32_load_relaxed(&next.has_allocated)) return true;
   if (next.mallinfo2 != NULL) {
+    /* glibc's first use of its heap asks for a random number, which is a cancellation
+     * point; malloc's functions are none. */
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     struct mallinfo2 info = next.mallinfo2();
+    pthread_setcancelstate(cancel_state, NULL);
     if (info.arena == 0 && info.hblkhd == 0) return false;
   }
   atomic32_store_relaxed(&next.has_allocated, 1);

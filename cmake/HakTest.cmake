@@ -61,11 +61,14 @@ if(NOT TARGET gtest)
 endif()
 
 # Labels and environment of tests that are already known by name, as CMake text.
-function(hak__properties_script out tests labels timeout environment)
+function(hak__properties_script out tests labels timeout environment serial)
   set(script "foreach(test IN ITEMS ${tests})\n  set_tests_properties(\"\${test}\" PROPERTIES")
   string(APPEND script " LABELS \"${labels}\" TIMEOUT ${timeout}")
   if(environment)
     string(APPEND script " ENVIRONMENT \"${environment}\"")
+  endif()
+  if(serial)
+    string(APPEND script " RUN_SERIAL ON")
   endif()
   string(APPEND script ")\nendforeach()\n")
   set(${out} "${script}" PARENT_SCOPE)
@@ -76,12 +79,13 @@ endfunction()
 #   [PRELOAD]           links no hakmem; runs with LD_PRELOAD=libhakmem.so
 #   [SERVED]            main() of tests/support: the run fails unless hakmem serves malloc
 #   [NO_MAIN]           the sources have a main() of their own
+#   [SERIAL]            nothing else may run meanwhile
 #   [LABELS word...]    besides the directory's name
 #   [TIMEOUT seconds]   a watchdog against hangs, 120 unless given
 #   [ENV NAME=value...] [DEFINES NAME=value...] [ARGS word...]
 #   [HELPERS name...])  hak_add_helper targets; HELPER_<name> is the path of each
 function(hak_add_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PRELOAD;SERVED;NO_MAIN" "TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PRELOAD;SERVED;NO_MAIN;SERIAL" "TIMEOUT"
     "SOURCES;LINK;LABELS;ENV;DEFINES;ARGS;HELPERS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "hak_add_gtest(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
@@ -115,7 +119,7 @@ function(hak_add_gtest name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_PREFIX "${name}:" NO_PRETTY_VALUES EXTRA_ARGS ${arg_ARGS})
   # gtest_discover_tests loses the semicolons of a property that is a list.
-  hak__properties_script(script "\${${name}_TESTS}" "${kind};${arg_LABELS}" ${arg_TIMEOUT} "${arg_ENV}")
+  hak__properties_script(script "\${${name}_TESTS}" "${kind};${arg_LABELS}" ${arg_TIMEOUT} "${arg_ENV}" "${arg_SERIAL}")
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
   file(GENERATE OUTPUT ${file} CONTENT "${script}")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})

@@ -1,0 +1,138 @@
+/*
+ * Core files, by gdb's gcore and by the kernel: of a program under hakmem they are about
+ * as large as under the C library's malloc, both in length and on disk.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "support/process.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <dirent.h>
+#include <fstream>
+#include <string>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using hak_test::Outcome;
+
+namespace {
+
+/* Beyond this the writer is stopped: a file that grows to the size of all that is
+ * reserved would fill the disk. */
+constexpr rlim_t kMostBytes = rlim_t{1} << 30;
+
+struct Size {
+  double length = 0, on_disk = 0; /* MB */
+};
+
+class CoreFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/hakmem-core-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { (void)hak_test::run({"rm", "-rf", directory_}); }
+
+  /* The one file in the directory, which then goes. */
+  Size take_file() {
+    Size size;
+    DIR *entries = opendir(directory_.c_str());
+    while (const dirent *entry = readdir(entries)) {
+      struct stat file;
+      const std::string path = directory_ + "/" + entry->d_name;
+      if (entry->d_name[0] == '.' || stat(path.c_str(), &file) != 0) continue;
+      size = {static_cast<double>(file.st_size) / 1e6, static_cast<double>(file.st_blocks) * 512 / 1e6};
+      unlink(path.c_str());
+    }
+    closedir(entries);
+    return size;
+  }
+  static void expect_similar(const Size &with, const Size &without) {
+    EXPECT_GT(without.on_disk, 80) << "the other core file is not whole: the test is void";
+    EXPECT_GT(with.on_disk, 80) << "the core file lacks what the program holds";
+    EXPECT_LE(with.length, 1.3 * without.length) << "MB long";
+    EXPECT_LE(with.on_disk, 1.3 * without.on_disk) << "MB on disk";
+  }
+  std::string directory_;
+};
+
+/* A program that says when it is ready, and ends with this object. */
+class Waiting {
+ public:
+  explicit Waiting(const std::string &preload) {
+    int out[2];
+    if (pipe(out) != 0) std::abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(out[1], STDOUT_FILENO);
+      if (!preload.empty()) setenv("LD_PRELOAD", preload.c_str(), 1);
+      execl(HELPER_core_program, HELPER_core_program, static_cast<char *>(nullptr));
+      _exit(127);
+    }
+    close(out[1]);
+    char byte;
+    is_ready = read(out[0], &byte, 1) == 1;
+    close(out[0]);
+  }
+  ~Waiting() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  std::string pid() const { return std::to_string(pid_); }
+  bool is_ready = false;
+
+ private:
+  pid_t pid_;
+};
+
+}  // namespace
+
+TEST_F(CoreFile, ByGcore) {
+  if (!hak_test::run({"sh", "-c", "command -v gcore"}).exited_with(0))
+    GTEST_SKIP() << "there is no gcore";
+  Size sizes[2];
+  for (int with : {0, 1}) {
+    Waiting program(with ? HELPER_hakmem_shared : "");
+    ASSERT_TRUE(program.is_ready);
+    Outcome outcome = hak_test::in_child([&] {
+      const rlimit limit = {kMostBytes, kMostBytes};
+      setrlimit(RLIMIT_FSIZE, &limit);
+      execlp("gcore", "gcore", "-o", (directory_ + "/core").c_str(), program.pid().c_str(), static_cast<char *>(nullptr));
+      return 127;
+    });
+    if (!with && outcome.err.find("ptrace") != std::string::npos) GTEST_SKIP() << "gdb may not trace here";
+    EXPECT_TRUE(outcome.exited_with(0)) << (with ? "under hakmem: " : "under the C library's malloc: ") << outcome.describe();
+    sizes[with] = take_file();
+  }
+  expect_similar(sizes[1], sizes[0]);
+}
+
+TEST_F(CoreFile, ByTheKernel) {
+  std::string pattern;
+  std::ifstream file("/proc/sys/kernel/core_pattern");
+  std::getline(file, pattern);
+  if (pattern.empty() || pattern.find_first_of("|/") != std::string::npos)
+    GTEST_SKIP() << "core files go elsewhere here: " << pattern;
+  rlimit limit;
+  getrlimit(RLIMIT_CORE, &limit);
+  if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < kMostBytes) GTEST_SKIP() << "no core files are allowed";
+  Size sizes[2];
+  for (int with : {0, 1}) {
+    Outcome outcome = hak_test::in_child([&] {
+      const rlimit core = {kMostBytes, kMostBytes};
+      if (chdir(directory_.c_str()) != 0 || setrlimit(RLIMIT_CORE, &core) != 0) return 1;
+      if (with) setenv("LD_PRELOAD", HELPER_hakmem_shared, 1);
+      execl(HELPER_core_program, HELPER_core_program, "abort", static_cast<char *>(nullptr));
+      return 127;
+    });
+    ASSERT_TRUE(outcome.killed_by(SIGABRT)) << outcome.describe();
+    sizes[with] = take_file();
+  }
+  expect_similar(sizes[1], sizes[0]);
+}

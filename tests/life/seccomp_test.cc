@@ -1,0 +1,73 @@
+/*
+ * Sandboxes that kill for a system call which they do not expect. They are often installed
+ * long after start, when a call that was allowed once is not any more.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "support/process.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <ostream>
+#include <string>
+#include <tuple>
+
+using hak_test::Outcome;
+
+namespace {
+
+Outcome run_case(const char *filter, const char *action, const char *name, bool with_hakmem) {
+  return hak_test::run({HELPER_seccomp_program, filter, action, HELPER_plugin_plain, name},
+                       {with_hakmem ? "LD_PRELOAD=" HELPER_hakmem_shared : "NOTHING=1"});
+}
+
+/* Which call it was, by a filter that tells. */
+std::string culprit(const char *filter, const char *name) { return run_case(filter, "trap", name, true).err; }
+
+class Sandbox : public testing::TestWithParam<std::tuple<const char *, const char *>> {
+ protected:
+  const char *filter = std::get<0>(GetParam()), *name = std::get<1>(GetParam());
+};
+std::string name_of(const testing::TestParamInfo<std::tuple<const char *, const char *>> &info) {
+  std::string text = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+  for (char &c : text)
+    if (c == '-') c = '_';
+  return text;
+}
+
+class Works : public Sandbox {};
+INSTANTIATE_TEST_SUITE_P(In, Works,
+                         testing::Combine(testing::Values("unusual", "positive"),
+                                          testing::Values("every-size", "zeroed", "resized", "threads", "given-back", "forked",
+                                                          "looked-at", "foreign")),
+                         name_of);
+
+class Reports : public Sandbox {};
+INSTANTIATE_TEST_SUITE_P(In, Reports,
+                         testing::Combine(testing::Values("unusual", "positive"),
+                                          testing::Values("freed-inside", "freed-on-the-stack", "freed-twice", "freed-nowhere",
+                                                          "awake-freed-on-the-stack", "awake-freed-nowhere")),
+                         name_of);
+
+}  // namespace
+
+/* What the C library's malloc does without a kill, hakmem does. */
+TEST_P(Works, AsWithTheCLibrarysMalloc) {
+  Outcome without = run_case(filter, "kill", name, false);
+  if (without.exited_with(77)) GTEST_SKIP() << "no filter can be installed here";
+  ASSERT_TRUE(without.exited_with(0)) << "the filter is too strict for the C library: the test is void" << without.describe();
+  Outcome with = run_case(filter, "kill", name, true);
+  EXPECT_TRUE(with.exited_with(0)) << with.describe() << culprit(filter, name);
+  EXPECT_EQ(with.out, "ok\n");
+}
+
+/* A mistake ends the program with a report, not for a call that was made to look at it. What
+ * may be the C library's block, as far as can be told, the C library may report. */
+TEST_P(Reports, AMistake) {
+  Outcome with = run_case(filter, "kill", name, true);
+  if (with.exited_with(77)) GTEST_SKIP() << "no filter can be installed here";
+  EXPECT_TRUE(with.killed_by(SIGABRT)) << with.describe() << culprit(filter, name);
+  EXPECT_EQ(hak_test::lines_with(with.err, "hakmem: ") + hak_test::lines_with(with.err, "invalid pointer"), 1u)
+      << with.describe();
+}

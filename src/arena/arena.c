@@ -142,8 +142,10 @@ static void age(uint64_t now_ms) {
 /* `now_ms` was read under the gate, so that the list stays in order of time. */
 static void note_strain(uint64_t now_ms) {
   age(now_ms);
-  bool strained = dirty_units() > keep_units() + PURGE_AT_ONCE_UNITS && now_ms >= arena.refused_until_ms;
-  if (strained != (atomic32_load_relaxed(&arena_is_strained) != 0)) atomic32_store_relaxed(&arena_is_strained, strained);
+  bool was_strained = atomic32_load_relaxed(&arena_is_strained) != 0;
+  size_t most = keep_units() + (was_strained ? 0 : PURGE_AT_ONCE_UNITS);
+  bool is_strained = dirty_units() > most && now_ms >= arena.refused_until_ms;
+  if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
 }
 
 void arena_give(unit_t first, size_t units) {

@@ -96,7 +96,7 @@ HAK_PUBLIC const char *hak_version(void) HAK_NOEXCEPT;
  * holds, where the right side counts what blocks can use (no tail waste). */
 typedef struct hak_stats {
   size_t struct_bytes;   /* sizeof(hak_stats_t) of the library's version        */
-  size_t reserved;       /* address space set aside                             */
+  size_t reserved;       /* range of addresses that the heap may grow in        */
   size_t committed;      /* heap memory that may be written                     */
   size_t dirty_free;     /* free memory kept resident for reuse                 */
   size_t metadata;       /* committed for page map, slab records, thread heaps  */

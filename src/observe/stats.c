@@ -93,7 +93,7 @@ typedef struct {
 #define BYTES(name, meaning) {#name, meaning, offsetof(hak_stats_t, name), true}
 #define COUNT(name, meaning) {#name, meaning, offsetof(hak_stats_t, name), false}
 static const field_t fields[] = {
-    BYTES(reserved, "address space set aside"),
+    BYTES(reserved, "range that the heap may grow in"),
     BYTES(committed, "heap memory that may be written"),
     BYTES(dirty_free, "free, kept resident for reuse"),
     BYTES(metadata, "page map, slab records, thread heaps"),

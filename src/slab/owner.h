@@ -79,6 +79,10 @@ enum {
 };
 static_assert(OWNER_STRIDE_BYTES == 4096, "a heap takes 4 KiB");
 
+/* The page map's words have 24 bits for an owner, and the largest number is that of
+ * the heap that is none (the_null_heap). */
+enum { OWNERS_MOST = (1 << (32 - KIND_BITS)) - 2 };
+
 HAK_INLINE owner_t *owner_by_id(uint32_t id) {
   return (owner_t *)(the_map.heaps + (size_t)(id - 1) * OWNER_STRIDE_BYTES + OWNER_ROOM_BYTES);
 }

@@ -147,7 +147,7 @@ static owner_t *pop(void) {
 
 static owner_t *make(void) {
   uint32_t made = atomic32_load_relaxed(&pool.owner_count);
-  if (metadata_heap_record(made, OWNER_STRIDE_BYTES) == NULL) return NULL;
+  if (made == OWNERS_MOST || metadata_heap_record(made, OWNER_STRIDE_BYTES) == NULL) return NULL;
   owner_t *owner = owner_by_id(made + 1);
   owner->id = made + 1;
   attach_to_this_thread(owner); /* before it counts: a forked child looks at those that count */

@@ -71,7 +71,8 @@ class DoubleFreeRace : public testing::TestWithParam<Range> {
  protected:
   const Range range = GetParam();
 };
-INSTANTIATE_TEST_SUITE_P(Of, DoubleFreeRace, testing::ValuesIn(kRanges), [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, DoubleFreeRace, testing::ValuesIn(kRanges),
+                         [](const auto &info) { return info.param.name; });
 
 /* Frees all, from either end, beginning a little later or not. */
 void free_in_order(const std::vector<void *> &blocks, bool backwards, std::size_t delay) {

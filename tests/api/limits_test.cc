@@ -114,7 +114,8 @@ TEST(LibcLimits, PageAlignedFormsRoundUpWithoutWrapping) {
 TEST_P(Limits, AlignmentsBeyondTheAddressSpace) {
   for (unsigned shift = 56; shift < 64; shift++) {
     const std::size_t alignment = std::size_t{1} << shift;
-    for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{16}, std::size_t{5000}, std::size_t{1} << 20, alignment}) {
+    for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{16}, std::size_t{5000}, std::size_t{1} << 20,
+                              alignment}) {
       expect_enomem([&] { return s.aligned_alloc(alignment, bytes); }, "aligned_alloc", alignment, bytes);
       void *out = &out;
       EXPECT_EQ(s.posix_memalign(&out, alignment, bytes), ENOMEM) << alignment << ", " << bytes;

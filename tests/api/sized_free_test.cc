@@ -125,7 +125,8 @@ TEST_P(SizedFree, AfterReallocGrewAndShrankIt) {
 TEST_P(SizedFree, AfterReallocOfBlocksWithALargeAlignment) {
   expect_none_reported([&] {
     for (std::size_t alignment : {std::size_t{64}, 4 * kKiB, 64 * kKiB, 128 * kKiB, 2 * kMiB})
-      for (std::size_t from : {std::size_t{1}, std::size_t{1000}, 60 * kKiB, 64 * kKiB, 200 * kKiB, kMiB, 3 * kMiB, 6 * kMiB})
+      for (std::size_t from : {std::size_t{1}, std::size_t{1000}, 60 * kKiB, 64 * kKiB, 200 * kKiB, kMiB,
+                               3 * kMiB, 6 * kMiB})
         for (std::size_t to : growths(from)) release.release(realloc(aligned_alloc(alignment, from), to), to);
   });
 }

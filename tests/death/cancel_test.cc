@@ -56,7 +56,8 @@ class CancelPending : public testing::TestWithParam<Range> {
   void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
   const Range range = GetParam();
 };
-INSTANTIATE_TEST_SUITE_P(Of, CancelPending, testing::ValuesIn(kRanges), [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, CancelPending, testing::ValuesIn(kRanges),
+                         [](const auto &info) { return info.param.name; });
 
 }  // namespace
 
@@ -138,7 +139,7 @@ TEST(CancelPendingCalls, NoCallActsOnIt) {
       {"realloc through every range",
        [] {
          void *block = nullptr;
-         for (std::size_t bytes = 1; bytes < std::size_t{60} << 20; bytes = bytes * 3 / 2 + 1) block = realloc(block, bytes);
+         for (std::size_t bytes = 1; bytes < 60 << 20; bytes = bytes * 3 / 2 + 1) block = realloc(block, bytes);
          for (std::size_t bytes = 50 << 20; bytes > 0; bytes /= 3) block = realloc(block, bytes);
          free(block);
        }},

@@ -30,7 +30,10 @@ INSTANTIATE_TEST_SUITE_P(Of, WrongSize, testing::ValuesIn(kRanges), [](const aut
 const std::size_t kWrongSizes[] = {100, 480, 5000, 50000, 200000, 2 << 20, 6 << 20, 50 << 20, SIZE_MAX};
 
 /* Whether `claimed` is a size that no block of the range can have been asked for with. */
-bool is_wrong(const Range &range, std::size_t claimed) { return claimed < range.bytes / 2 || claimed > 2 * range.bytes + 64; }
+bool is_wrong(const Range &range, std::size_t claimed) {
+  return claimed < range.bytes / 2 || claimed > 2 * range.bytes + 64;
+}
+
 }  // namespace
 
 TEST_P(WrongSize, SizedFreeWithAnotherSize) {

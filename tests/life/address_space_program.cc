@@ -110,7 +110,9 @@ void obstacles(std::size_t distance, bool on_both_sides) {
       if (lowest == nullptr || block < lowest) lowest = block;
       blocks.push_back(block);
     }
-  auto page = [](char *address) { return reinterpret_cast<char *>(reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{65535}); };
+  auto page = [](char *address) {
+    return reinterpret_cast<char *>(reinterpret_cast<std::uintptr_t>(address) & ~std::uintptr_t{65535});
+  };
   /* Where the allocator has reserved the place, the kernel refuses, and nothing is in the way. */
   for (char *block : blocks) map_nothing(page(block) + distance, 16 * kMiB, MAP_FIXED_NOREPLACE);
   map_nothing(page(highest) + distance, 16 * kMiB, MAP_FIXED_NOREPLACE);

@@ -103,11 +103,12 @@ TEST_F(CoreFile, ByGcore) {
     Outcome outcome = hak_test::in_child([&] {
       const rlimit limit = {kMostBytes, kMostBytes};
       setrlimit(RLIMIT_FSIZE, &limit);
-      execlp("gcore", "gcore", "-o", (directory_ + "/core").c_str(), program.pid().c_str(), static_cast<char *>(nullptr));
+      const std::string prefix = directory_ + "/core", pid = program.pid();
+      execlp("gcore", "gcore", "-o", prefix.c_str(), pid.c_str(), static_cast<char *>(nullptr));
       return 127;
     });
     if (!with && outcome.err.find("ptrace") != std::string::npos) GTEST_SKIP() << "gdb may not trace here";
-    EXPECT_TRUE(outcome.exited_with(0)) << (with ? "under hakmem: " : "under the C library's malloc: ") << outcome.describe();
+    EXPECT_TRUE(outcome.exited_with(0)) << (with ? "under hakmem: " : "without: ") << outcome.describe();
     sizes[with] = take_file();
   }
   expect_similar(sizes[1], sizes[0]);

@@ -90,7 +90,7 @@ void end_if_child(Random &random) {
 
 void expect_good(const hak_test::Outcome &outcome) {
   EXPECT_TRUE(outcome.exited_with(0))
-      << "1: a block was overwritten, 2: a child did not end well; a hang: fork waits for a lock that its own thread holds\n"
+      << "1: a block was overwritten, 2: a child did not end well; a hang: fork waits for what its thread holds\n"
       << outcome.describe();
 }
 

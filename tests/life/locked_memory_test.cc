@@ -102,7 +102,8 @@ TEST_F(LockedMemory, OnePageDoesNotStopTheRestFromGoingBack) {
     for (bool by_trim : {true, false}) {
       if (!by_trim && bytes != 200000) continue; /* takes seconds */
       hak_test::Outcome outcome = hak_test::in_child([&] { return resident_beside_a_locked_page(bytes, by_trim); });
-      EXPECT_TRUE(outcome.exited_with(0)) << "blocks of " << bytes << (by_trim ? ", trimmed" : "") << ": " << outcome.describe();
+      EXPECT_TRUE(outcome.exited_with(0))
+          << "blocks of " << bytes << (by_trim ? ", trimmed" : "") << ": " << outcome.describe();
     }
 }
 

@@ -119,7 +119,8 @@ TEST_P(Refused, UnderALimitOfAddressSpaceCostsNothing) {
 int main(int argc, char **argv) {
   if (argc == 5 && std::string(argv[1]) == "measure") {
     for (const Request &request : kRequests)
-      if (request.name == std::string(argv[2])) return measure(request, std::strtoul(argv[3], nullptr, 10), argv[4][0] == '1');
+      if (request.name == std::string(argv[2]))
+        return measure(request, std::strtoul(argv[3], nullptr, 10), argv[4][0] == '1');
     return 6;
   }
   testing::InitGoogleTest(&argc, argv);

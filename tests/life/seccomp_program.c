@@ -37,7 +37,8 @@ static void emit(unsigned short what, unsigned char if_true, unsigned char if_fa
 }
 static void load(unsigned offset) { emit(BPF_LD | BPF_W | BPF_ABS, 0, 0, offset); }
 static void load_number(void) { load(offsetof(struct seccomp_data, nr)); }
-static void load_argument(unsigned i) { load((unsigned)offsetof(struct seccomp_data, args) + 8 * i); /* its low half */ }
+/* Its low half. */
+static void load_argument(unsigned i) { load((unsigned)offsetof(struct seccomp_data, args) + 8 * i); }
 static void answer(unsigned value) { emit(BPF_RET | BPF_K, 0, 0, value); }
 
 /* The number is loaded before and after each of these. */
@@ -59,8 +60,11 @@ static const long usual[] = {
     SYS_mmap, SYS_munmap, SYS_mprotect, SYS_brk, SYS_futex, SYS_clone, SYS_clone3, SYS_exit, SYS_exit_group,
     SYS_rseq, SYS_set_robust_list, SYS_set_tid_address, SYS_wait4, SYS_write, SYS_rt_sigprocmask, SYS_rt_sigaction,
     SYS_rt_sigreturn, SYS_gettid, SYS_getpid, SYS_sched_yield, SYS_getrandom, SYS_clock_gettime, SYS_sched_getaffinity,
-    SYS_openat, SYS_read, SYS_pread64, SYS_close, SYS_newfstatat, SYS_fstat, SYS_prlimit64, SYS_prctl, SYS_restart_syscall,
+    SYS_openat, SYS_read, SYS_pread64, SYS_close, SYS_newfstatat, SYS_fstat, SYS_prlimit64, SYS_prctl,
+    SYS_restart_syscall,
 };
+
+static const long unusual[] = {SYS_mincore, SYS_process_vm_readv, SYS_process_vm_writev, SYS_membarrier, SYS_mbind};
 
 static void shut_in(int positive, unsigned punishment) {
   static const unsigned mremap_flags[] = {0, MREMAP_MAYMOVE};
@@ -74,13 +78,12 @@ static void shut_in(int positive, unsigned punishment) {
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) on_call(usual[i], SECCOMP_RET_ALLOW);
     answer(punishment);
   } else {
-    for (const long *call = (long[]){SYS_mincore, SYS_process_vm_readv, SYS_process_vm_writev, SYS_membarrier, SYS_mbind, -1};
-         *call >= 0; call++)
-      on_call(*call, punishment);
+    for (size_t i = 0; i < sizeof unusual / sizeof *unusual; i++) on_call(unusual[i], punishment);
     answer(SECCOMP_RET_ALLOW);
   }
   struct sock_fprog program = {length, code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) exit(77);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) exit(77);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) exit(77);
 }
 
 static void trapped(int signal_number, siginfo_t *info, void *context) {
@@ -116,9 +119,9 @@ static void warm_up(void) {
 
 static void every_size(void) {
   for (int round = 0; round < 2; round++) {
-    char *blocks[3000];
-    for (size_t i = 0; i < 3000; i++) blocks[i] = touched(i % 300 == 0 ? 5000000 : i * 20 + 1);
-    for (size_t i = 0; i < 3000; i++) free(blocks[i]);
+    char *blocks[1500];
+    for (size_t i = 0; i < 1500; i++) blocks[i] = touched(i % 500 == 0 ? 5000000 : i * 40 % 3000 + i * i / 30 + 1);
+    for (size_t i = 0; i < 1500; i++) free(blocks[i]);
   }
 }
 
@@ -157,11 +160,11 @@ static void *in_a_thread(void *argument) {
   return touched(3000);
 }
 static void threads(void) {
-  for (int round = 0; round < 3; round++) {
-    pthread_t all[6];
-    for (int i = 0; i < 6; i++)
+  for (int round = 0; round < 2; round++) {
+    pthread_t all[4];
+    for (int i = 0; i < 4; i++)
       if (pthread_create(&all[i], NULL, in_a_thread, touched(500)) != 0) die("pthread_create");
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 4; i++) {
       void *left;
       pthread_join(all[i], &left);
       free(left);
@@ -177,7 +180,7 @@ static void given_back(void) {
 }
 
 static void forked(void) {
-  for (int i = 0; i < 5; i++) {
+  for (int i = 0; i < 3; i++) {
     pid_t child = fork();
     if (child == 0) {
       threads();

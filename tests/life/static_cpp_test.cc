@@ -23,8 +23,13 @@ struct Case {
   int number;
   const char *name;
 };
-const Case kCases[] = {{1, "Caught"},        {2, "HandlerGivesUp"}, {3, "Nothrow"},           {4, "HandlerThrowsInNothrow"},
-                       {5, "AlignedCaught"}, {6, "NotCaught"},      {7, "HandlerIsNotNeeded"}};
+const Case kCases[] = {{1, "Caught"},
+                       {2, "HandlerGivesUp"},
+                       {3, "Nothrow"},
+                       {4, "HandlerThrowsInNothrow"},
+                       {5, "AlignedCaught"},
+                       {6, "NotCaught"},
+                       {7, "HandlerIsNotNeeded"}};
 std::ostream &operator<<(std::ostream &out, const Case &c) { return out << c.name; }
 
 /* Links as a user does, with those flags: a program that cannot be linked is a failure of
@@ -35,8 +40,8 @@ void expect_ok(const Case &c, const std::vector<std::string> &flags) {
   ASSERT_GE(fd, 0);
   close(fd);
   std::vector<std::string> link = {CXX_COMPILER, "-std=c++17", "-O1", "-fno-builtin",
-                                   "-DSTATIC_CPP_CASE=" + std::to_string(c.number), CPP_PROGRAM, HAKMEM_ARCHIVE, "-pthread",
-                                   "-o", program};
+                                   "-DSTATIC_CPP_CASE=" + std::to_string(c.number), CPP_PROGRAM, HAKMEM_ARCHIVE,
+                                   "-pthread", "-o", program};
   link.insert(link.end(), flags.begin(), flags.end());
   Outcome linked = run(link);
   EXPECT_TRUE(linked.exited_with(0)) << linked.describe();
@@ -49,7 +54,8 @@ void expect_ok(const Case &c, const std::vector<std::string> &flags) {
 }
 
 class StaticCpp : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Program, StaticCpp, testing::ValuesIn(kCases), [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Program, StaticCpp, testing::ValuesIn(kCases),
+                         [](const auto &info) { return info.param.name; });
 
 }  // namespace
 
@@ -60,11 +66,12 @@ TEST_P(StaticCpp, SharedLibstdcpp) { expect_ok(GetParam(), {}); }
 
 /* As README.md says, in one step, by the C compiler: nothing of C++ may be asked for. */
 TEST(StaticC, NeedsNoLibstdcpp) {
-  Outcome outcome = run({C_COMPILER, "-static", C_PROGRAM, "-I" INCLUDES, HAKMEM_ARCHIVE, "-pthread", "-o", PLACE "/static_c_again"});
+  const char *const program = PLACE "/static_c_again";
+  Outcome outcome = run({C_COMPILER, "-static", C_PROGRAM, "-I" INCLUDES, HAKMEM_ARCHIVE, "-pthread", "-o", program});
   ASSERT_TRUE(outcome.exited_with(0)) << outcome.describe();
-  Outcome ran = run({PLACE "/static_c_again"});
+  Outcome ran = run({program});
   EXPECT_TRUE(ran.exited_with(0)) << ran.describe();
-  Outcome names = run({NM, PLACE "/static_c_again"});
+  Outcome names = run({NM, program});
   ASSERT_TRUE(names.exited_with(0));
   for (const char *cpp : {"_ZSt15get_new_handlerv", "__cxa_throw", "_ZTISt9bad_alloc", "__gxx_personality_v0"})
     EXPECT_EQ(names.out.find(std::string(" T ") + cpp), std::string::npos) << cpp << " has come into a C program";

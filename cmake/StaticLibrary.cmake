@@ -38,4 +38,11 @@ list(JOIN kept "\n" kept)
 file(WRITE ${OUT_CORE}.kept "${kept}\n")
 objcopy(--redefine-syms=${OUT_CORE}.shared ${CORE} ${OUT_CORE})
 objcopy(--keep-global-symbols=${OUT_CORE}.kept ${OUT_CORE})
-objcopy(--redefine-syms=${OUT_CORE}.shared --localize-hidden ${CXX} ${OUT_CXX})
+
+objcopy(--localize-hidden ${CXX} ${OUT_CXX})
+names(kept --defined-only --extern-only ${OUT_CXX})
+# One in a program: where the exception tables of all its objects find C++'s handler.
+list(APPEND kept DW.ref.__gxx_personality_v0)
+list(JOIN kept "\n" kept)
+file(WRITE ${OUT_CXX}.kept "${kept}\n")
+objcopy(--redefine-syms=${OUT_CORE}.shared --keep-global-symbols=${OUT_CXX}.kept ${CXX} ${OUT_CXX})

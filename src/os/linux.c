@@ -46,15 +46,26 @@ HAK_INLINE bool fault_here(void) { return false; }
 #endif
 
 /* ---- Memory --------------------------------------------------------------*/
+static atomic32 page_bytes; /* 0: not known yet. Relaxed: every thread would store the same value */
+
 size_t os_page_bytes(void) {
-  static atomic32 cached; /* relaxed: every thread would store the same value */
-  uint32_t bytes = atomic32_load_relaxed(&cached);
+  uint32_t bytes = atomic32_load_relaxed(&page_bytes);
   if (HAK_UNLIKELY(bytes == 0)) {
     bytes = (uint32_t)getauxval(AT_PAGESZ);
-    atomic32_store_relaxed(&cached, bytes);
+    atomic32_store_relaxed(&page_bytes, bytes);
   }
   return bytes;
 }
+
+#if defined(HAK_FAULT_INJECTION)
+void os_page_bytes_set(size_t bytes) { atomic32_store_relaxed(&page_bytes, (uint32_t)bytes); }
+/* What the system would refuse if its pages were as large as os_page_bytes_set says. */
+static void check_pages(const void *at, size_t bytes) {
+  HAK_CHECK(bytes > 0 && ((uintptr_t)at | bytes) % os_page_bytes() == 0);
+}
+#else
+HAK_INLINE void check_pages(const void *at, size_t bytes) { (void)at, (void)bytes; }
+#endif
 
 size_t os_address_space_limit(void) {
   struct rlimit limit;
@@ -68,14 +79,21 @@ size_t os_physical_memory(void) {
 }
 
 static void advise(void *at, size_t bytes, int advice) {
+  check_pages(at, bytes);
   atomic64_add_relaxed(&os_calls.madvise, 1);
   madvise(at, bytes, advice);
 }
 
 static void *map(void *at, size_t bytes, int protection, int flags) {
+  if (at != NULL) check_pages(at, bytes);
   atomic64_add_relaxed(&os_calls.mmap, 1);
   void *got = mmap(at, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
   return got != MAP_FAILED ? got : NULL;
+}
+
+static void unmap(void *at, size_t bytes) {
+  atomic64_add_relaxed(&os_calls.munmap, 1);
+  munmap(at, bytes);
 }
 
 /* The address is a hint, which the system follows where it can: MAP_FIXED_NOREPLACE
@@ -89,7 +107,7 @@ static os_mapped_t map_at(void *at, size_t bytes, int protection, int flags) {
     void *got = map(at, bytes, protection, flags | ways[i]);
     if (got == at) return OS_MAPPED;
     if (got == NULL) return errno == EEXIST ? OS_TAKEN : OS_REFUSED;
-    os_release(got, bytes);
+    unmap(got, bytes);
   }
   return OS_TAKEN;
 }
@@ -114,7 +132,9 @@ bool os_map_over(void *at, size_t bytes) {
 
 void *os_reserve(size_t bytes) {
   if (fault_here()) return NULL;
-  void *at = map(NULL, bytes, PROT_NONE, MAP_NORESERVE);
+  size_t page = os_page_bytes(), more = page - (size_t)getauxval(AT_PAGESZ); /* 0, but in tests of larger pages */
+  char *at = map(NULL, bytes + more, PROT_NONE, MAP_NORESERVE);
+  if (at != NULL && more > 0) at = (char *)align_up((uintptr_t)at, page);
   if (at != NULL) advise(at, bytes, MADV_DONTDUMP);
   return at;
 }
@@ -130,11 +150,12 @@ void os_reserve_over(void *at, size_t bytes) {
 }
 
 void os_release(void *at, size_t bytes) {
-  atomic64_add_relaxed(&os_calls.munmap, 1);
-  munmap(at, bytes);
+  check_pages(at, bytes);
+  unmap(at, bytes);
 }
 
 bool os_purge(void *at, size_t bytes) {
+  check_pages(at, bytes);
   if (fault_here()) return false;
   atomic64_add_relaxed(&os_calls.madvise, 1);
   return madvise(at, bytes, MADV_DONTNEED) == 0;
@@ -150,10 +171,25 @@ void os_refuse_huge_pages(void *at, size_t bytes) { hint(at, bytes, MADV_NOHUGEP
 bool os_is_unfiltered(void) { return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0; }
 
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
-  return os_is_unfiltered() && mincore(at, bytes, resident) == 0;
+  check_pages(at, bytes);
+  if (!os_is_unfiltered()) return false;
+#if defined(HAK_FAULT_INJECTION)
+  /* A page of ours may be several of the system's. */
+  unsigned char parts[64];
+  size_t page = os_page_bytes(), count = page / getauxval(AT_PAGESZ);
+  for (size_t i = 0; i < bytes / page; i++) {
+    if (mincore((char *)at + i * page, page, parts) != 0) return false;
+    for (size_t p = resident[i] = 0; p < count; p++) resident[i] |= parts[p];
+  }
+  return true;
+#else
+  return mincore(at, bytes, resident) == 0;
+#endif
 }
 
 os_moved_t os_move_pages(void *from, void *to, size_t bytes) {
+  check_pages(from, bytes);
+  check_pages(to, bytes);
   if (!os_is_unfiltered()) return OS_MOVE_UNTRIED;
   if (fault_here()) return OS_MOVE_REFUSED;
   atomic64_add_relaxed(&os_calls.mremap, 1);

@@ -109,6 +109,9 @@ void os_sleep(int milliseconds);
  * setting. */
 #if defined(HAK_FAULT_INJECTION)
 uint64_t os_fault_set(uint64_t nth, bool sticky);
+/* The size of a page from now on: a multiple of the system's. Before the first use. Every
+ * call that does not keep to it ends the process. */
+void os_page_bytes_set(size_t bytes);
 #endif
 
 HAK_C_END

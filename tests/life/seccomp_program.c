@@ -60,7 +60,7 @@ static const long usual[] = {
     SYS_mmap, SYS_munmap, SYS_mprotect, SYS_brk, SYS_futex, SYS_clone, SYS_clone3, SYS_exit, SYS_exit_group,
     SYS_rseq, SYS_set_robust_list, SYS_set_tid_address, SYS_wait4, SYS_write, SYS_rt_sigprocmask, SYS_rt_sigaction,
     SYS_rt_sigreturn, SYS_gettid, SYS_getpid, SYS_sched_yield, SYS_getrandom, SYS_clock_gettime, SYS_sched_getaffinity,
-    SYS_openat, SYS_read, SYS_pread64, SYS_close, SYS_newfstatat, SYS_fstat, SYS_prlimit64, SYS_prctl,
+    SYS_writev, SYS_openat, SYS_read, SYS_pread64, SYS_close, SYS_newfstatat, SYS_fstat, SYS_prlimit64, SYS_prctl,
     SYS_restart_syscall,
 };
 

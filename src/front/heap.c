@@ -239,6 +239,7 @@ size_t heap_cached_bytes(void) {
 }
 
 void heap_check(void) {
+  pool_settle();
   FOR_EACH_HEAP(heap) {
     if (heap->owner.state == OWNER_LOST || heap->id_word == 0) continue;
     magazines_check(heap);

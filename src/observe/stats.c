@@ -57,6 +57,7 @@ void stats_collect(hak_stats_t *stats) {
   stats->struct_bytes = sizeof *stats;
   arena_usage_t usage = arena_usage();
   if (usage.committed == 0) return;
+  pool_settle();
   stats->reserved = the_map.units << UNIT_SHIFT;
   stats->committed = usage.committed;
   stats->dirty_free = usage.dirty;

@@ -111,6 +111,12 @@ static void enter_pool(void) {
 }
 static void leave_pool(void) { gate_leave(&pool_gate); }
 
+void pool_settle(void) {
+  if (!forked.pending) return;
+  enter_pool();
+  leave_pool();
+}
+
 static bool may_have_pooled(void) { return atomic32_load_relaxed(&pool.pooled_count) != 0 || forked.pending; }
 
 /* ---- Threads that begin and end --------------------------------------------------*/

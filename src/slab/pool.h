@@ -29,6 +29,8 @@ void pool_detach(owner_t *owner);
  * thread's, NULL if it has none. */
 void pool_before_fork(void);
 void pool_after_fork(owner_t *self);
+/* Puts it in order now: for those who look at owners without the gate. */
+void pool_settle(void);
 
 /* Takes over a slab of the class with a free block from a pooled owner, looking
  * at a bounded number of them. It is then in the owner's list. */

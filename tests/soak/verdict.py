@@ -13,12 +13,13 @@ MIB = 1024  # KiB
 GROWTH_SHARE, GROWTH_FLOOR = 0.25, 16 * MIB  # over the last two thirds of a run
 SHORT_FLOOR = 64 * MIB  # the same in a run that is bounded by steps: programs still fill up then
 FALL_SHARE, FALL_FLOOR = 0.4, 12 * MIB  # of what load added; of each process, little enough to be left alone
+SHORT_SHARE = 0.15  # the same in a run that is bounded by steps: threads that sleep keep what they have
 DRIFT = 2.5  # the median latency of the last third over that of the middle third
 
 
-def fallen(base, level, processes):
+def fallen(base, level, processes, share=FALL_SHARE):
     """The most that may be resident after a load with this level."""
-    return max(base + FALL_FLOOR * processes, level - FALL_SHARE * (level - base))
+    return max(base + FALL_FLOOR * processes, level - share * (level - base))
 
 
 def nothing(name, found, otherwise):
@@ -35,12 +36,12 @@ def grows(record, floor):
             f"{growth / MIB:+.1f} MiB over the last two thirds at a level of {level / MIB:.1f} MiB")
 
 
-def falls(record):
+def falls(record, share=FALL_SHARE):
     values = [value for life in series.settled(record.lives(), record.length) for _, value in life]
     if not values:
         return "resident size falls after the load", False, "there are too few samples to judge"
     level = statistics.median(values)
-    return ("resident size falls after the load", record.after <= fallen(record.base, level, record.processes),
+    return ("resident size falls after the load", record.after <= fallen(record.base, level, record.processes, share),
             f"{record.base / MIB:.1f} MiB before, {level / MIB:.1f} under load, {record.after / MIB:.1f} after")
 
 
@@ -58,7 +59,7 @@ def checks(record, timed, preloaded):
             nothing("no report of hakmem", record.reports, "no line on its outputs"),
             nothing("nothing lost or damaged", record.wrong, f"{record.requests} requests"),
             nothing("no error without a cause", record.errors, f"{record.excused} that events excuse"),
-            grows(record, GROWTH_FLOOR if timed else SHORT_FLOOR), falls(record)]
+            grows(record, GROWTH_FLOOR if timed else SHORT_FLOOR), falls(record, FALL_SHARE if timed else SHORT_SHARE)]
     if timed:
         made.append(drifts(record))
     if preloaded:

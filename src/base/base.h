@@ -49,13 +49,16 @@ void hak_reentered(void) __attribute__((noreturn, cold));
  * it has had lately will do. Only in functions marked HAK_LOOKS_ON. */
 #define HAK_LOOK(field) (*(const volatile __typeof__(field) *)&(field))
 #if defined(__SANITIZE_THREAD__)
+#define HAK_THREAD_SANITIZER 1
 #define HAK_LOOKS_ON __attribute__((no_sanitize_thread))
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
+#define HAK_THREAD_SANITIZER 1
 #define HAK_LOOKS_ON __attribute__((no_sanitize("thread")))
 #endif
 #endif
 #if !defined(HAK_LOOKS_ON)
+#define HAK_THREAD_SANITIZER 0
 #define HAK_LOOKS_ON
 #endif
 

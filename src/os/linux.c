@@ -103,7 +103,9 @@ static void unmap(void *at, size_t bytes) {
 static os_mapped_t map_at(void *at, size_t bytes, int protection, int flags) {
   if (fault_here()) return OS_REFUSED;
   static const int ways[] = {0, MAP_FIXED_NOREPLACE};
-  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+  /* ThreadSanitizer turns an address that it does not like into 0, which would be taken. */
+  const size_t count = HAK_THREAD_SANITIZER ? 1 : sizeof ways / sizeof *ways;
+  for (size_t i = 0; i < count; i++) {
     void *got = map(at, bytes, protection, flags | ways[i]);
     if (got == at) return OS_MAPPED;
     if (got == NULL) return errno == EEXIST ? OS_TAKEN : OS_REFUSED;

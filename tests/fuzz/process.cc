@@ -18,9 +18,6 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 /* What a locked page may keep resident beside itself. */
 constexpr std::size_t kDirtyPerLockedPage = 4 * kMiB;
 
-/* A child that hangs ends. */
-constexpr unsigned kChildSeconds = 60;
-
 void wait_for(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -68,8 +65,6 @@ void Machine::fork_child(const Operation &o) {
   pid_t pid = fork();
   if (!kSteps) model_.unlock();
   if (pid == 0) {
-    schedule_after_fork();
-    alarm(kChildSeconds);
     child(o.size);
     _exit(0);
   }

@@ -8,14 +8,20 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <dlfcn.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <semaphore.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 namespace hak_fuzz {
 namespace {
+
+constexpr unsigned kChildSeconds = 60;
 
 enum Mode : int { kOff, kAlone, kTurns, kFree };
 
@@ -67,7 +73,7 @@ bool give_turn_away() {
   return true;
 }
 
-void interrupt() {
+[[maybe_unused]] void interrupt() {
   if (is_in_handler || schedule.interrupt_after.fetch_sub(1) != 1) return;
   int saved_errno = errno;
   is_in_handler = true;
@@ -147,11 +153,19 @@ void schedule_leave() {
   schedule_wake(schedule.mode == kTurns ? another(0) : 0);
 }
 
-void schedule_after_fork() {
+/* A forked child has one thread, and neither outlives its parent nor hangs. */
+static void after_fork() {
   schedule.mode = kAlone;
   schedule.interrupt_after = 0;
   takes_turns = is_in_handler = false;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  alarm(kChildSeconds);
 }
+
+/* Before the allocator's constructor registers its own handlers, which are called in
+ * the child in the same order: they may already give turns away. */
+static void prepare(int, char **, char **) { pthread_atfork(nullptr, nullptr, after_fork); }
+__attribute__((section(".preinit_array"), used)) static void (*const prepare_first)(int, char **, char **) = prepare;
 
 bool schedule_interrupt(std::uint64_t nth, void (*handler)()) {
   schedule.handler = handler;
@@ -163,8 +177,10 @@ bool schedule_interrupt(std::uint64_t nth, void (*handler)()) {
 /* ---- What the core calls -------------------------------------------------------------*/
 using namespace hak_fuzz;
 
-/* At each basic block. */
+/* At each basic block. libFuzzer has the name for itself: its target is linked with
+ * --wrap, which leads the core's calls to the other one. */
 #if defined(HAK_FUZZ_STEPS)
+extern "C" void __wrap___sanitizer_cov_trace_pc() __attribute__((alias("__sanitizer_cov_trace_pc")));
 extern "C" void __sanitizer_cov_trace_pc() {
   if (schedule.interrupt_after.load(std::memory_order_relaxed) != 0) interrupt();
   if (!takes_turns || --schedule.left > 0) return;

@@ -34,9 +34,6 @@ void schedule_run_freely(unsigned threads);
 void schedule_enter();
 void schedule_leave();
 
-/* In a forked child: there is one thread. */
-void schedule_after_fork();
-
 /* Calls `handler` once, at the n-th basic block that the calling thread enters from
  * now on in the core, as a signal would; 0 calls it off. Returns whether one was
  * still to come. */

@@ -72,7 +72,7 @@ void Machine::refused(const char *what, std::size_t bytes, std::size_t alignment
   if (!trouble_.may_refuse(bytes, alignment, model_.peak_bytes()))
     fail("%s of %zu bytes, alignment %zu, was refused although there is memory%s", what, bytes, alignment,
          trouble_.is_limited() ? " within the limit" : "");
-  trouble_.was_refused();
+  if (bytes < kGiB && alignment < kGiB) trouble_.was_refused(); /* a giant needs no failing call for that */
 }
 
 bool Machine::allocate_one(const Request &r) {

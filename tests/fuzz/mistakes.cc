@@ -48,16 +48,21 @@ void Machine::free_twice(const Operation &o) {
   expected_errors_++;
 }
 
-/* Two threads free one block, each empties its caches, and nobody else runs. */
+/* Two threads free one block, each empties its caches, and nobody else runs. The
+ * moments that matter are short, so many blocks have their turn; none is allocated
+ * meanwhile. */
 void Machine::race_to_free(const Operation &o) {
-  std::uint32_t id = pick(o);
-  if (id == Model::kNone || !has(Part::kRacingFrees) || !workers_.start(1) || !workers_.start(2)) return;
-  wrong_ = model_.take(id).at;
-  workers_.run_together(2, [](void *self, unsigned) {
-    hak_free(static_cast<Machine *>(self)->wrong_);
-    hak_thread_flush();
-  }, this, o.size, 1u << o.count % 8);
-  expected_errors_++;
+  if (!has(Part::kRacingFrees) || !workers_.start(1) || !workers_.start(2)) return;
+  for (unsigned n = 0; n <= o.count % 64u; n++) {
+    std::uint32_t id = model_.pick_of_all(o.pick + 7 * n);
+    if (id == Model::kNone) return;
+    wrong_ = model_.take(id).at;
+    expected_errors_++;
+    workers_.run_together(2, [](void *self, unsigned) {
+      hak_free(static_cast<Machine *>(self)->wrong_);
+      hak_thread_flush();
+    }, this, o.size + n, 16u << (o.alignment + n) % 8);
+  }
 }
 
 /* An address inside a live block, which stays live. */

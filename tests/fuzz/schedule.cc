@@ -197,7 +197,8 @@ extern "C" long syscall(long number, ...) {
   va_end(list);
   int mode = schedule.mode.load(std::memory_order_relaxed);
   if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && (mode == kAlone || mode == kTurns)) {
-    wait_for_others();
+    auto *word = reinterpret_cast<std::uint32_t *>(a[0]);
+    if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == static_cast<std::uint32_t>(a[2])) wait_for_others();
     return 0;
   }
   return real_syscall()(number, a[0], a[1], a[2], a[3], a[4], a[5]);

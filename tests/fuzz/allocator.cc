@@ -87,14 +87,20 @@ Answer allocate_by_libc(const Request &r) {
   }
 }
 
-void release_by_operator(const Block &b, bool sized) {
+void release_by_operator(const Block &b) {
   std::align_val_t alignment{b.asked_alignment};
-  switch (b.origin) {
-    case Origin::kNew: return sized ? operator delete(b.at, b.bytes) : operator delete(static_cast<void *>(b.at));
-    case Origin::kNewArray: return sized ? operator delete[](b.at, b.bytes) : operator delete[](static_cast<void *>(b.at));
-    case Origin::kNewAligned: return sized ? operator delete(b.at, b.bytes, alignment) : operator delete(b.at, alignment);
-    default: return sized ? operator delete[](b.at, b.bytes, alignment) : operator delete[](b.at, alignment);
-  }
+  if (b.origin == Origin::kNew) operator delete(static_cast<void *>(b.at));
+  else if (b.origin == Origin::kNewArray) operator delete[](static_cast<void *>(b.at));
+  else if (b.origin == Origin::kNewAligned) operator delete(b.at, alignment);
+  else operator delete[](b.at, alignment);
+}
+
+void release_sized_by_operator(const Block &b) {
+  std::align_val_t alignment{b.asked_alignment};
+  if (b.origin == Origin::kNew) operator delete(b.at, b.bytes);
+  else if (b.origin == Origin::kNewArray) operator delete[](b.at, b.bytes);
+  else if (b.origin == Origin::kNewAligned) operator delete(b.at, b.bytes, alignment);
+  else operator delete[](b.at, b.bytes, alignment);
 }
 #endif
 
@@ -169,7 +175,7 @@ void *reallocate(void *block, std::size_t bytes, [[maybe_unused]] bool by_libc, 
 
 void release(const Block &b, bool sized, [[maybe_unused]] bool by_libc) {
 #if defined(HAK_FUZZ_SERVED)
-  if (b.origin >= Origin::kNew) return release_by_operator(b, sized);
+  if (b.origin >= Origin::kNew) return sized ? release_sized_by_operator(b) : release_by_operator(b);
   if (by_libc) {
     if (sized && b.origin == Origin::kSized) free_sized(b.at, b.bytes);
     else if (sized && b.origin == Origin::kAligned) free_aligned_sized(b.at, b.asked_alignment, b.bytes);

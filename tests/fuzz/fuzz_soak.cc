@@ -24,7 +24,7 @@ namespace {
 
 struct Options {
   std::uint64_t seed = 1, inputs = 0;
-  long seconds = 0;
+  double seconds = 0;
   unsigned cut_runs = 300;
   bool show = false;
   fs::path out = ".";
@@ -33,11 +33,13 @@ struct Options {
 
 [[noreturn]] void usage(int status) {
   std::fputs(
-      "usage: fuzz_soak [--seed N] [--seconds S | --inputs N] [--from N] [--out FOLDER] [--without PART,...]\n"
+      "usage: fuzz_soak [--seed N] [--minutes M | --seconds S | --inputs N] [--from N] [--out FOLDER]\n"
+      "                 [--without PART,...]\n"
       "       fuzz_soak [--show] [--without PART,...] FILE|FOLDER...\n"
       "\n"
       "Runs inputs that follow from the seed, or those in files, each in a process of its own.\n"
-      "An input that fails is cut down and written to the folder (default: .); the status is 1.\n"
+      "The first that fails is cut down and written to the folder (default: .); the status is 1.\n"
+      "The last line is `N passed, N failed`.\n"
       "  --show     says what each record of the files means, and runs nothing\n"
       "  --without  leaves out:",
       status == 0 ? stdout : stderr);
@@ -95,7 +97,7 @@ int run_files(const Options &options) {
     std::printf("FAILED %s %s\n", path.c_str(), what.c_str());
     failed++;
   }
-  if (!options.show) std::printf("%zu inputs, %d failed\n", files.size(), failed);
+  if (!options.show) std::printf("%zu passed, %d failed\n", files.size() - static_cast<std::size_t>(failed), failed);
   return failed == 0 && !files.empty() ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -103,7 +105,7 @@ int run_seed(const Options &options, std::uint64_t from) {
   auto start = std::chrono::steady_clock::now();
   auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   std::uint64_t number = from;
-  for (; options.seconds > 0 ? seconds() < static_cast<double>(options.seconds) : number < from + options.inputs; number++) {
+  for (; options.seconds > 0 ? seconds() < options.seconds : number < from + options.inputs; number++) {
     Input input(kMostGenerated);
     input.resize(generate(options.seed, number, input.data()));
     std::string what = run_in_child(input);
@@ -112,11 +114,13 @@ int run_seed(const Options &options, std::uint64_t from) {
                 static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(number), seconds(),
                 static_cast<unsigned long long>(operations_performed()));
     report(options, input, std::to_string(options.seed) + "-" + std::to_string(number), what);
+    std::printf("%llu passed, 1 failed\n", static_cast<unsigned long long>(number - from));
     return EXIT_FAILURE;
   }
   std::printf("seed %llu: %llu inputs, %llu operations in %.0f s, none failed\n",
               static_cast<unsigned long long>(options.seed), static_cast<unsigned long long>(number - from),
               static_cast<unsigned long long>(operations_performed()), seconds());
+  std::printf("%llu passed, 0 failed\n", static_cast<unsigned long long>(number - from));
   return number > from ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -126,14 +130,16 @@ int main(int argc, char **argv) {
   run_with_mistakes_counted(argv);
   Options options;
   std::uint64_t from = 0;
-  enum { kSeed = 1, kSeconds, kInputs, kFrom, kOut, kShow, kWithout, kHelp };
-  const option known[] = {{"seed", 1, nullptr, kSeed}, {"seconds", 1, nullptr, kSeconds}, {"inputs", 1, nullptr, kInputs},
+  enum { kSeed = 1, kMinutes, kSeconds, kInputs, kFrom, kOut, kShow, kWithout, kHelp };
+  const option known[] = {{"seed", 1, nullptr, kSeed}, {"minutes", 1, nullptr, kMinutes},
+                          {"seconds", 1, nullptr, kSeconds}, {"inputs", 1, nullptr, kInputs},
                           {"from", 1, nullptr, kFrom}, {"out", 1, nullptr, kOut}, {"show", 0, nullptr, kShow},
                           {"without", 1, nullptr, kWithout}, {"help", 0, nullptr, kHelp}, {}};
   for (int found; (found = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
     switch (found) {
       case kSeed: options.seed = std::strtoull(optarg, nullptr, 10); break;
-      case kSeconds: options.seconds = std::strtol(optarg, nullptr, 10); break;
+      case kMinutes: options.seconds = 60 * std::strtod(optarg, nullptr); break;
+      case kSeconds: options.seconds = std::strtod(optarg, nullptr); break;
       case kInputs: options.inputs = std::strtoull(optarg, nullptr, 10); break;
       case kFrom: from = std::strtoull(optarg, nullptr, 10); break;
       case kOut: options.out = optarg; break;

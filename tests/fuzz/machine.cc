@@ -8,6 +8,7 @@
 #include "testing.h"
 
 #include <cstring>
+#include <string_view>
 
 namespace hak_fuzz {
 
@@ -23,8 +24,7 @@ bool leave_out(const char *names) {
   while (*names != '\0') {
     std::size_t length = std::strcspn(names, ",");
     unsigned part = 0;
-    while (part < kParts && (std::strlen(part_names[part]) != length || std::strncmp(part_names[part], names, length) != 0))
-      part++;
+    while (part < kParts && std::string_view(part_names[part]) != std::string_view(names, length)) part++;
     if (part == kParts) return false;
     parts_left_out |= 1u << part;
     names += length + (names[length] == ',');
@@ -145,8 +145,9 @@ std::size_t Machine::burst(const Operation &o, const std::uint8_t *records, std:
   together_first_ = progress->record + 1;
   model_.share_out(threads);
   together_ = true;
-  workers_.run_together(threads, [](void *self, unsigned thread) { static_cast<Machine *>(self)->perform_together(thread); },
-                        this, o.size, 1u << o.pick % 10);
+  workers_.run_together(threads, [](void *self, unsigned thread) {
+    static_cast<Machine *>(self)->perform_together(thread);
+  }, this, o.size, 1u << o.pick % 10);
   together_ = false;
   model_.check_all();
   walk();

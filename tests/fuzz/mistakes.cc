@@ -70,8 +70,8 @@ void Machine::free_inside(const Operation &o) {
   std::uint32_t id = pick(o);
   if (id == Model::kNone) return;
   const Block &b = model_.block(id);
-  std::size_t offset = o.count % 4 == 0 ? 8 : o.count % 4 == 1 ? b.usable / 2 : o.count % 4 == 2 ? b.usable - 1 : o.size;
-  offset %= b.usable;
+  const std::size_t offsets[4] = {8, b.usable / 2, b.usable - 1, o.size};
+  std::size_t offset = offsets[o.count % 4] % b.usable;
   if (offset == 0) offset = 1;
   expected_errors_++;
   if (o.variant % 8 == 4) {

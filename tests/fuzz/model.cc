@@ -51,7 +51,7 @@ std::uint32_t Model::insert(const Block &b) {
   asked_bytes_ += b.bytes;
   usable_bytes_ += b.usable;
   cost_bytes_ += b.bytes + b.alignment;
-  if (cost_bytes_ > peak_bytes_) peak_bytes_ = cost_bytes_;
+  if (cost_bytes_ > peak_bytes_) peak_bytes_ = cost_bytes_.load();
   enlist(id, b.holder);
   return id;
 }
@@ -74,7 +74,8 @@ std::uint32_t Model::add(const Block &b) {
   if (b.at == nullptr) fail("a null pointer is no block");
   if (reinterpret_cast<std::uintptr_t>(b.at) % b.alignment != 0)
     fail("the block %p of %zu bytes is not aligned to %zu", address_of(b), b.bytes, b.alignment);
-  if (b.usable < b.bytes) fail("the block %p was asked for with %zu bytes and has %zu", address_of(b), b.bytes, b.usable);
+  if (b.usable < b.bytes)
+    fail("the block %p was asked for with %zu bytes and has %zu", address_of(b), b.bytes, b.usable);
   Locked locked(*this);
   return insert(b);
 }

@@ -16,10 +16,10 @@
 
 #include "operation.h"
 
-#include <pthread.h>
-
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <pthread.h>
 
 namespace hak_fuzz {
 
@@ -72,7 +72,7 @@ class Model {
   /* The most that was asked for at a time since the last call of `forget_peak`. What a
    * block had to be aligned to counts, too: it may have cost as many addresses. */
   std::size_t peak_bytes() const { return peak_bytes_; }
-  void forget_peak() { peak_bytes_ = cost_bytes_; }
+  void forget_peak() { peak_bytes_ = cost_bytes_.load(); }
 
   /* A fork between these two sees a model without half-made changes. */
   void lock() const { pthread_mutex_lock(&mutex_); }
@@ -91,7 +91,7 @@ class Model {
   std::uint32_t by_address_[kMost];
   std::uint32_t held_[kThreads][kMost];
   std::size_t held_count_[kThreads] = {};
-  std::size_t count_ = 0, asked_bytes_ = 0, usable_bytes_ = 0, cost_bytes_ = 0, peak_bytes_ = 0;
+  std::atomic<std::size_t> count_{0}, asked_bytes_{0}, usable_bytes_{0}, cost_bytes_{0}, peak_bytes_{0};
 };
 
 }  // namespace hak_fuzz

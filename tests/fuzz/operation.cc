@@ -109,8 +109,9 @@ std::size_t size_of(std::uint16_t code) {
     return base > PTRDIFF_MAX - 65536 ? base : base + more;
   }
   std::ptrdiff_t change = kNear[high % 16];
-  if (change < 0 ? base < static_cast<std::size_t>(-change) : base > SIZE_MAX - static_cast<std::size_t>(change)) return base;
-  return base + static_cast<std::size_t>(change);
+  std::size_t changed = base + static_cast<std::size_t>(change); /* modulo 2^64 */
+  bool wraps = change < 0 ? changed > base : changed < base;
+  return wraps ? base : changed;
 }
 
 std::size_t alignment_of(std::uint8_t code) {

@@ -87,8 +87,9 @@ std::string describe(const Input &input) {
   for (std::size_t i = 0; (i + 1) * kRecordBytes <= input.size(); i++) {
     Operation o = decode(&input[i * kRecordBytes]);
     char line[200];
-    std::snprintf(line, sizeof line, "%4zu  thread %u  %-20s variant %-2u pick %-5u size %-20zu alignment %-8zu count %u\n", i,
-                  o.thread, name_of(o.kind), o.variant, o.pick, size_of(o.size), alignment_of(o.alignment), o.count);
+    std::snprintf(line, sizeof line,
+                  "%4zu  thread %u  %-20s variant %-2u pick %-5u size %-20zu alignment %-8zu count %u\n", i, o.thread,
+                  name_of(o.kind), o.variant, o.pick, size_of(o.size), alignment_of(o.alignment), o.count);
     text += line;
   }
   return text;

@@ -27,10 +27,14 @@ std::uint32_t Machine::pick(const Operation &o) const {
 
 /* A giant is asked for only where it will be refused: granted, it would make every
  * walk over the heap slow. */
+bool Machine::refuses_giants() const {
+  return trouble_.is_exhausted() || (trouble_.is_limited() && has(Part::kRefusedGiants));
+}
 std::size_t Machine::tamed(std::size_t bytes) const {
-  if (bytes < kGiB || Trouble::is_absurd(bytes, 1)) return bytes;
-  bool will_be_refused = trouble_.is_exhausted() || (trouble_.is_limited() && has(Part::kRefusedGiants));
-  return will_be_refused ? bytes : bytes % (64 * kMiB);
+  return bytes < kGiB || Trouble::is_absurd(bytes, 1) || refuses_giants() ? bytes : bytes % (64 * kMiB);
+}
+std::size_t Machine::tamed_alignment(std::size_t alignment) const {
+  return alignment < kGiB || Trouble::is_absurd(1, alignment) || refuses_giants() ? alignment : 65536;
 }
 
 bool Machine::has_room(std::size_t bytes) const {
@@ -53,7 +57,7 @@ Request Machine::request_of(const Operation &o) const {
   r.by_libc = (o.alignment & 128) != 0;
   r.nothrow = (o.alignment & 64) != 0;
   r.bytes = tamed(size_of(o.size));
-  r.alignment = alignment_of(o.alignment);
+  r.alignment = tamed_alignment(alignment_of(o.alignment));
   if (r.function >= F::kNewAligned) r.alignment = std::size_t{1} << o.alignment % 24; /* the language's rule */
   r.count = 1;
   if (r.function == F::kCalloc || r.function == F::kReallocarrayNull) {

@@ -22,7 +22,7 @@ namespace hak_fuzz {
 /* What can be left out, for an allocator that is known to do it wrong. */
 enum class Part : unsigned {
   kGrowAligned,       /* realloc that makes a block of an alignment above 64 KiB larger while memory is short */
-  kRefusedGiants,     /* requests above 1 GiB under a limit                                             */
+  kRefusedGiants,     /* sizes and alignments above 1 GiB under a limit                                 */
   kSizedAfterRealloc, /* free_sized of what realloc has returned                                        */
   kLockedPages,       /* mlock                                                                          */
   kRacingFrees,       /* two threads free one block at a time                                           */
@@ -55,7 +55,9 @@ class Machine {
   /* blocks.cc */
   Request request_of(const Operation &o) const;
   bool has_room(std::size_t bytes) const;
+  bool refuses_giants() const;
   std::size_t tamed(std::size_t bytes) const;
+  std::size_t tamed_alignment(std::size_t alignment) const;
   std::uint32_t pick(const Operation &o) const;
   bool allocate_one(const Request &request);
   void refused(const char *what, std::size_t bytes, std::size_t alignment, int error);

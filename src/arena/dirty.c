@@ -29,11 +29,13 @@ void dirty_add(unit_t first, size_t units, uint64_t now_ms) {
     superslab_t *s = map_superslab(c.number);
     HAK_ASSERT((s->used & c.mask) == 0 && (s->dirty & c.mask) == 0);
     if (s->dirty != 0) list_remove(c.number);
-    s->dirty |= c.mask;
+    /* With a huge page, one touch has made all of it resident. */
+    uint32_t added = (s->huge_page ? ~s->used : c.mask) & ~s->dirty;
+    s->dirty |= added;
     s->dirtied_ms = now_ms;
     list_append(c.number);
+    list.units += (size_t)__builtin_popcount(added);
   }
-  list.units += units;
 }
 
 size_t dirty_take(unit_t first, size_t units) {

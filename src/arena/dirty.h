@@ -17,7 +17,8 @@
 
 HAK_C_BEGIN
 
-/* Units that are free by now have become dirty. `now_ms` is no earlier than before. */
+/* Units that are free by now have become dirty, and with them what is free beside them
+ * in the same huge page. `now_ms` is no earlier than before. */
 void dirty_add(unit_t first, size_t units, uint64_t now_ms);
 /* Units are taken: those that were dirty are stale from now on, the others are not.
  * Returns how many were. */

@@ -55,6 +55,7 @@ static HAK_LOOKS_ON void add_units(hak_stats_t *stats, unit_t first, unit_t end)
 void stats_collect(hak_stats_t *stats) {
   memset(stats, 0, sizeof *stats);
   stats->struct_bytes = sizeof *stats;
+  stats->errors = error_count();
   arena_usage_t usage = arena_usage();
   if (usage.committed == 0) return;
   pool_settle();
@@ -81,7 +82,6 @@ void stats_collect(hak_stats_t *stats) {
   stats->munmap_calls = atomic64_load_relaxed(&os_calls.munmap);
   stats->madvise_calls = atomic64_load_relaxed(&os_calls.madvise);
   stats->mremap_calls = atomic64_load_relaxed(&os_calls.mremap);
-  stats->errors = error_count();
 }
 
 /* ---- Printing ------------------------------------------------------------------*/

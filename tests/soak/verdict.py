@@ -13,7 +13,7 @@ MIB = 1024  # KiB
 GROWTH_SHARE, GROWTH_FLOOR = 0.25, 16 * MIB  # over the last two thirds of a run
 SHORT_FLOOR = 64 * MIB  # the same in a run that is bounded by steps: programs still fill up then
 FALL_SHARE, FALL_FLOOR = 0.4, 12 * MIB  # of what load added; of each process, little enough to be left alone
-SHORT_SHARE = 0.15  # the same in a run that is bounded by steps: threads that sleep keep what they have
+SHORT_SHARE = 0.25  # the same in a run that is bounded by steps: threads that sleep keep what they have
 DRIFT = 2.5  # the median latency of the last third over that of the middle third
 
 

@@ -1,8 +1,11 @@
 /* Runs of units: taken, given, joined, purged. SPDX-License-Identifier: MIT */
 #include "layers.h"
 #include "support/payload.h"
+#include "support/process.h"
 
 #include <map>
+
+#include <sys/resource.h>
 
 namespace {
 
@@ -284,6 +287,22 @@ TEST_F(Arena, PurgesUpToTheVeryEndOfAZone) {
     arena_give(before, 80);
   }
 }
+
+#if !defined(HAK_TEST_NO_LIMITS)
+/* Just below what there is room for, there is room for the run and none for its tables. */
+TEST_F(Arena, WhatWasMappedForARunThatIsRefusedIsGivenBack) {
+  hak_test::Outcome outcome = hak_test::in_child([] {
+    const size_t room = HAK_MIB(512), size = hak_test::status_kib("VmSize:") * 1024;
+    const rlimit limit = {size + room, size + room};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
+    for (size_t missing = 0; missing < HAK_MIB(8); missing += HAK_MIB(1))
+      if (arena_take(ZONE_HUGE, (room - missing) >> UNIT_SHIFT, 1, nullptr) != 0) return 2;
+    if (hak_test::status_kib("VmSize:") * 1024 > size + HAK_MIB(16)) return 3;
+    return arena_take(ZONE_HUGE, (room - HAK_MIB(48)) >> UNIT_SHIFT, 1, nullptr) != 0 ? 0 : 4;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << "2: no tables, 3: something stays mapped, 4: the room is gone; " << outcome.describe();
+}
+#endif
 
 TEST_F(Arena, WhatCannotBeIsRefused) {
   EXPECT_EQ(arena_take(ZONE_SMALL, size_t{1} << 40, 1, nullptr), 0u);

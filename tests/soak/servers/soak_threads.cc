@@ -30,7 +30,8 @@
 
 namespace {
 
-constexpr std::size_t kTaken = 1 << 20; /* by a request that is to leak */
+/* By a request that is to leak, and by one of few that keep what they take. */
+constexpr std::size_t kLeaked = 1 << 20, kKept = 4 << 20;
 soak::Shelf shelf;
 std::atomic<std::uint64_t> served{0};
 
@@ -41,8 +42,8 @@ bool planted(const char *what) {
 
 /* Trouble on purpose, before the request with this number is served. */
 void misbehave(std::uint64_t number) {
-  if (planted("leak") || (planted("keep") && number >= 50 && number < 200))
-    std::memset(hak_test::opaque(std::malloc(kTaken)), 1, kTaken);
+  const std::size_t taken = planted("leak") ? kLeaked : planted("keep") && number >= 50 && number < 200 ? kKept : 0;
+  if (taken > 0) std::memset(hak_test::opaque(std::malloc(taken)), 1, taken);
   if (planted("crash") && number == 100) raise(SIGSEGV);
   if (planted("error") && number == 100) throw std::bad_alloc();
   if (planted("double-free") && number == 100) {

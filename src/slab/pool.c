@@ -64,14 +64,16 @@ static void end_work(owner_t *owner) {
  * handler may have forked, and the code that it interrupted may hold the gate.
  * Whoever enters the gate next puts things in order.                             */
 static struct {
-  bool pending;
+  atomic32 pending; /* relaxed: what goes with it is read under the gate, or by the thread that wrote it */
   uint32_t process_id, thread_id; /* that the surviving thread had when it attached its owner */
   uint32_t new_thread_id;
   uint32_t survivor; /* the owner that it uses, as far as the handler knew; 0: none */
 } forked;
 
+static bool is_pending(void) { return atomic32_load_relaxed(&forked.pending) != 0; }
+
 void pool_before_fork(void) {
-  if (forked.pending) return; /* in a child that has not settled yet: these are still the ids to look for */
+  if (is_pending()) return; /* in a child that has not settled yet: these are still the ids to look for */
   forked.process_id = os_process_id();
   forked.thread_id = os_thread_id();
 }
@@ -79,7 +81,7 @@ void pool_before_fork(void) {
 void pool_after_fork(owner_t *self) {
   forked.survivor = self != NULL ? self->id : 0;
   forked.new_thread_id = os_thread_id();
-  forked.pending = true;
+  atomic32_store_relaxed(&forked.pending, 1);
 }
 
 static bool is_survivors(const owner_t *owner) {
@@ -88,7 +90,7 @@ static bool is_survivors(const owner_t *owner) {
 }
 
 static HAK_COLD void settle_fork(void) {
-  forked.pending = false;
+  atomic32_store_relaxed(&forked.pending, 0);
   pool.top = pool.next_visit = 0;
   atomic32_store_relaxed(&pool.pooled_count, 0);
   atomic32_store_relaxed(&pool.warm_count, 0);
@@ -107,17 +109,17 @@ static HAK_COLD void settle_fork(void) {
 
 static void enter_pool(void) {
   gate_enter(&pool_gate);
-  if (HAK_UNLIKELY(forked.pending)) settle_fork();
+  if (HAK_UNLIKELY(is_pending())) settle_fork();
 }
 static void leave_pool(void) { gate_leave(&pool_gate); }
 
 void pool_settle(void) {
-  if (!forked.pending) return;
+  if (!is_pending()) return;
   enter_pool();
   leave_pool();
 }
 
-static bool may_have_pooled(void) { return atomic32_load_relaxed(&pool.pooled_count) != 0 || forked.pending; }
+static bool may_have_pooled(void) { return atomic32_load_relaxed(&pool.pooled_count) != 0 || is_pending(); }
 
 /* ---- Threads that begin and end --------------------------------------------------*/
 

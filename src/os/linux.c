@@ -170,7 +170,12 @@ void os_want_huge_pages(void *at, size_t bytes) { hint(at, bytes, MADV_HUGEPAGE)
 void os_refuse_huge_pages(void *at, size_t bytes) { hint(at, bytes, MADV_NOHUGEPAGE); }
 
 /* Asked each time: filters are mostly installed when a program has started up. */
-bool os_is_unfiltered(void) { return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0; }
+bool os_is_unfiltered(void) {
+  int saved_errno = errno;
+  bool is_filtered = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0; /* an error: a system that has no filters */
+  errno = saved_errno;
+  return !is_filtered;
+}
 
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
   check_pages(at, bytes);

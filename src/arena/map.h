@@ -92,7 +92,7 @@ typedef struct {
 
 /* A SuperSlab: which of its units are in use; which free ones hold pages; which
  * of those in use did when they were taken, and so did not read as zero; whether
- * the system was asked for a huge page (arena_use_huge_pages).
+ * the system was asked for a huge page (huge_pages.c).
  * Invariant: used & dirty = 0, and it is in the dirty list <=> dirty != 0.    */
 typedef struct {
   uint32_t used, dirty, stale;

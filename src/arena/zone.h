@@ -63,7 +63,8 @@ unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units, bool (*huge_p
  * is where the zone ends. */
 bool zone_grow_behind(unit_t end, size_t units, bool (*huge_pages)(unit_t first, size_t units));
 
-/* Calls `visit` with each SuperSlab of a run, and its units that belong to the run. */
+/* Goes through the SuperSlabs of a run: the number of each, and its units that belong to
+ * the run. */
 typedef struct {
   uint32_t number, mask;
   unit_t next, end;

@@ -14,8 +14,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
-/* Every gate, outermost first. */
-static hak_gate_t *const gates[] = {&pool_gate, &arena_gate, &metadata_gate};
+/* Every gate, outermost first. Who holds the arena's or the metadata's enters no other.
+ * The arena's is the last, because a fork that began in a signal handler may miss all
+ * but the last. */
+static hak_gate_t *const gates[] = {&pool_gate, &metadata_gate, &arena_gate};
 enum { GATES = sizeof gates / sizeof *gates };
 
 static void before_fork(void) {

@@ -6,7 +6,7 @@
 
 enum { PROBES = 8, CREDIT_FOR_DENSE = 8 };
 /* Below this much heap a huge page would be a good part of it. */
-static const size_t from_bytes = HAK_MIB(16);
+static const size_t from_bytes = HAK_MIB(8);
 
 /* Relaxed: sums of what threads report, looked at as an estimate. */
 static atomic64 free_in_slabs_bytes, large_units;
@@ -16,6 +16,11 @@ static struct {
   size_t credit_units;
   unit_t first, end; /* the witness; 0: none */
 } witness;
+
+/* When the small zone grew the last time. Guarded by the arena's gate. */
+static struct {
+  int64_t used_bytes, free_in_slabs_bytes;
+} last_growth;
 
 void arena_note_free_in_slabs(int64_t change_bytes) { atomic64_add_relaxed(&free_in_slabs_bytes, (uint64_t)change_bytes); }
 void arena_note_large(int64_t change_units) { atomic64_add_relaxed(&large_units, (uint64_t)change_units); }
@@ -52,10 +57,19 @@ static bool has_credit(unit_t first, size_t units) {
   return false;
 }
 
+/* Whether slabs are full, or what was taken since the last growth went into full ones:
+ * the first slab of each class is mostly free, and there are 144 classes. */
+static bool slabs_are_dense(int64_t used_bytes) {
+  int64_t free_bytes = (int64_t)atomic64_load_relaxed(&free_in_slabs_bytes);
+  int64_t more_used = used_bytes - last_growth.used_bytes, more_free = free_bytes - last_growth.free_in_slabs_bytes;
+  last_growth.used_bytes = used_bytes;
+  last_growth.free_in_slabs_bytes = free_bytes;
+  return free_bytes < used_bytes / 4 || (more_free < more_used / 4 && free_bytes < used_bytes / 4 * 3);
+}
+
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
-  size_t used = used_units << UNIT_SHIFT;
-  if (zone_of(first) != ZONE_SMALL || used < from_bytes) return false;
-  if ((int64_t)atomic64_load_relaxed(&free_in_slabs_bytes) >= (int64_t)(used / 4)) return false;
+  size_t used_bytes = used_units << UNIT_SHIFT;
+  if (zone_of(first) != ZONE_SMALL || !slabs_are_dense((int64_t)used_bytes) || used_bytes < from_bytes) return false;
   bool is_large_heap = (int64_t)atomic64_load_relaxed(&large_units) >= (int64_t)(used_units / 8);
   return !is_large_heap || has_credit(first, units);
 }

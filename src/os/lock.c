@@ -82,13 +82,14 @@ void gate_leave(hak_gate_t *gate) {
 
 /* ---- Forking -------------------------------------------------------------------*/
 
-/* For a gate whose holder may wait for us. */
+/* For a gate whose holder may wait for us. It sleeps, but never on the lock's word: a
+ * wake-up there is meant for one that waits until it has the lock, and would be lost. */
 static bool acquire_if_soon(hak_lock_t *lock) {
   enum { TRIES = 10, TRY_MS = 1 };
   for (int i = 0; i < TRIES; i++) {
     uint32_t state = 0;
     if (atomic32_cas_acquire(&lock->state, &state, thread_number())) return true;
-    os_futex_wait(&lock->state, state, TRY_MS);
+    os_sleep(TRY_MS);
   }
   return false;
 }
@@ -99,8 +100,15 @@ static bool one_is_mine(hak_gate_t *const gates[], size_t from, size_t count) {
   return false;
 }
 
+/* The code that a signal handler interrupted may have been woken for a gate just now,
+ * and cannot take it while the handler waits for another: somebody else may. */
+static void pass_on_wake_ups(hak_gate_t *const gates[], size_t count) {
+  for (size_t i = 0; i < count; i++) hak_lock_wake(&gates[i]->lock);
+}
+
 void gates_close(hak_gate_t *const gates[], size_t count) {
   fork_t this_fork = {0};
+  pass_on_wake_ups(gates, count);
   for (size_t i = 0; i < count; i++) {
     hak_lock_t *lock = &gates[i]->lock;
     if (lock_is_mine(lock)) continue; /* by the code that a signal handler interrupted, or an outer fork */

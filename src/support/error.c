@@ -88,6 +88,7 @@ void error_after_fork(void) {
   if (atomic32_load_relaxed(&error_noted_by) != thread_number()) atomic32_store_relaxed(&error_noted_by, 0);
 }
 
+bool error_ends_program(void) { return config()->abort_on_error; }
 uint64_t error_count(void) { return atomic64_load_relaxed(&errors); }
 
 /* ---- How the allocator itself fails ----------------------------------------------*/

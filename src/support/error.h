@@ -44,6 +44,10 @@ void error_after_fork(void);
 /* Mistakes reported or ignored so far. */
 uint64_t error_count(void);
 
+/* Whether a mistake ends the program. If not, what the program did wrong may wait in
+ * magazines and bitmaps until its batch is flushed, and the walker lets it. */
+bool error_ends_program(void);
+
 /* One line on standard error, printf-like, cut at 400 bytes. */
 HAK_COLD void error_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

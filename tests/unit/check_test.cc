@@ -97,4 +97,21 @@ TEST_F(CheckDeathTest, Magazines) {
   EXPECT_FOUND(the_map.free_bits[hak_test::slab_of(block)][number / 64] |= uint64_t{1} << number % 64, "");
 }
 
+/* With HAKMEM_ABORT_ON_ERROR=0 a program's mistakes are no invariant's: they lie in magazines
+ * and bitmaps until their batch comes, and the walker finds what is planted all the same. */
+TEST_F(CheckDeathTest, MistakesThatAreIgnoredAreNotTheAllocatorsOwn) {
+  auto *settings = const_cast<config_t *>(config());
+  settings->abort_on_error = false;
+  void *block = hak_malloc(100);
+  hak_free(block);
+  hak_free(block);                           /* twice in the magazine */
+  hak_free(static_cast<char *>(large) + 16); /* no start of a block */
+  hak__check_all();
+  EXPECT_FOUND(heap->capacity_bytes++, "capacity_bytes");
+  hak_thread_flush();
+  hak__check_all();
+  EXPECT_EQ(error_count(), 2u);
+  settings->abort_on_error = true;
+}
+
 }  // namespace

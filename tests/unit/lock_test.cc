@@ -2,8 +2,24 @@
 #include "layers.h"
 
 #include <atomic>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <unistd.h>
+
+namespace {
+/* Returns when the thread has given its number and sleeps. */
+void sleeps(const std::atomic<int> &id) {
+  while (id == 0) std::this_thread::yield();
+  for (char state = 0; state != 'S'; std::this_thread::yield()) {
+    std::ifstream file("/proc/self/task/" + std::to_string(id) + "/stat");
+    std::string stat;
+    std::getline(file, stat);
+    const std::size_t name_end = stat.rfind(')');
+    state = name_end == std::string::npos ? '\0' : stat[name_end + 2];
+  }
+}
+}  // namespace
 
 TEST(Lock, OneAtATime) {
   static hak_lock_t lock; /* zero is unlocked */
@@ -129,6 +145,36 @@ TEST(Gate, AnOuterGateWhoseHolderWaitsForUsIsMissed) {
   gate_leave(&inner);
   other.join();
   EXPECT_EQ(atomic32_load_relaxed(&outer.lock.state), 0u);
+}
+
+/* A thread that was woken for a gate and is in a signal handler by then, which forks: it cannot take the
+ * gate, and the thread that can is the holder of the one that the fork waits for. */
+TEST(Gate, AForkPassesOnTheWakeUpOfTheCodeThatItInterrupted) {
+  static hak_gate_t outer, inner;
+  hak_gate_t *const gates[] = {&outer, &inner};
+  gate_enter(&inner);
+  std::atomic<int> interrupted_id{0}, other_id{0};
+  std::thread interrupted([&] {
+    atomic32_store_relaxed(&inner.lock.state, atomic32_load_relaxed(&inner.lock.state) | LOCK_CONTENDED);
+    interrupted_id = gettid();
+    os_futex_wait(&inner.lock.state, atomic32_load_relaxed(&inner.lock.state), OS_FOR_EVER); /* as in hak_lock_wait */
+    gates_close(gates, 2); /* hangs if the wake-up is lost */
+    gates_open(gates, 2);
+  });
+  sleeps(interrupted_id);
+  std::thread other([&] {
+    gate_enter(&outer);
+    other_id = gettid();
+    gate_enter(&inner);
+    gate_leave(&inner);
+    gate_leave(&outer);
+  });
+  sleeps(other_id);
+  gate_leave(&inner); /* wakes the one that has slept longest */
+  interrupted.join();
+  other.join();
+  EXPECT_EQ(atomic32_load_relaxed(&outer.lock.state), 0u);
+  EXPECT_EQ(atomic32_load_relaxed(&inner.lock.state), 0u);
 }
 
 TEST(Gate, ForksMayNest) {

@@ -1,0 +1,62 @@
+/* Which growth of the small zone gets huge pages: dense.h. SPDX-License-Identifier: MIT */
+#include "layers.h"
+
+extern "C" {
+#include "arena/dense.h"
+}
+
+namespace {
+
+class Dense : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(arena_ready()); }
+
+  /* The zone grows with so much in use in all and so much of it free in slabs. */
+  bool Grows(double used_mib, double free_mib) {
+    const auto free_bytes = static_cast<int64_t>(free_mib * (1 << 20));
+    arena_note_free_in_slabs(free_bytes - free_before_);
+    free_before_ = free_bytes;
+    return dense_wants_huge_pages(the_map.zone_first[ZONE_SMALL], SUPERSLAB_UNITS,
+                                  static_cast<size_t>(used_mib * (1 << 20)) / UNIT_BYTES);
+  }
+
+ private:
+  int64_t free_before_ = 0;
+};
+
+TEST_F(Dense, ASmallHeapGetsNone) {
+  EXPECT_FALSE(Grows(2, 0));
+  EXPECT_FALSE(Grows(7.9, 0));
+  EXPECT_TRUE(Grows(8, 0));
+}
+
+TEST_F(Dense, FullSlabsGetThem) {
+  EXPECT_TRUE(Grows(40, 9.9));
+  EXPECT_TRUE(Grows(80, 19.9)) << "a quarter of all is free, and as much of what is new";
+  EXPECT_FALSE(Grows(120, 31));
+}
+
+/* What a program of many sizes looks like: a first slab for each class, then full ones. */
+TEST_F(Dense, SoDoThoseThatBecameFullOfLate) {
+  EXPECT_FALSE(Grows(8, 5));
+  EXPECT_TRUE(Grows(10, 5.4));
+  EXPECT_TRUE(Grows(12, 5.8));
+  EXPECT_FALSE(Grows(14, 6.5)) << "a third of what is new is free";
+}
+
+TEST_F(Dense, MostlyFreeSlabsGetNone) {
+  EXPECT_FALSE(Grows(40, 31));
+  EXPECT_FALSE(Grows(42, 31.6)) << "what is new is in use, but a quarter of all only";
+}
+
+TEST_F(Dense, AHeapThatShrankAndGrowsAgainIsSeenAsItIs) {
+  EXPECT_TRUE(Grows(40, 1));
+  EXPECT_FALSE(Grows(38, 20));
+  EXPECT_TRUE(Grows(40, 20.2));
+}
+
+TEST_F(Dense, TheZoneOfHugeBlocksIsNotAsked) {
+  EXPECT_FALSE(dense_wants_huge_pages(the_map.zone_first[!ZONE_SMALL], SUPERSLAB_UNITS, 4096));
+}
+
+}  // namespace

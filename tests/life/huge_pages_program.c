@@ -4,6 +4,7 @@
  *
  *   threads        500 threads, each with 10 small blocks
  *   sparse         3000 blocks of 1 MiB, of which 4 KiB are written
+ *   tails          2000 blocks of 65 KiB, all written: they need a little of a second unit
  *   small          what a small tool does
  *   run WORD...    a program: the most that it had resident
  *
@@ -25,7 +26,7 @@ static long resident_kib(void) {
   return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-enum { THREADS = 500, SPARSE_BLOCKS = 3000 };
+enum { THREADS = 500, SPARSE_BLOCKS = 3000, TAIL_BLOCKS = 2000, TAIL_BYTES = 65 << 10 };
 static pthread_barrier_t have, leave;
 
 static void *thread(void *argument) {
@@ -64,6 +65,15 @@ static void sparse(void) {
   printf("%ld\n", resident_kib());
 }
 
+static void tails(void) {
+  static char *blocks[TAIL_BLOCKS];
+  for (int i = 0; i < TAIL_BLOCKS; i++) {
+    blocks[i] = malloc(TAIL_BYTES);
+    memset(blocks[i], 1, TAIL_BYTES);
+  }
+  printf("%ld\n", resident_kib());
+}
+
 static void small(void) {
   for (size_t i = 0; i < 200; i++) {
     char *block = malloc(i * 7 + 1);
@@ -95,6 +105,7 @@ int main(int argc, char **argv) {
   if (argc >= 3 && strcmp(argv[1], "run") == 0) run(argv + 2);
   else if (argc == 2 && strcmp(argv[1], "threads") == 0) threads();
   else if (argc == 2 && strcmp(argv[1], "sparse") == 0) sparse();
+  else if (argc == 2 && strcmp(argv[1], "tails") == 0) tails();
   else if (argc == 2 && strcmp(argv[1], "small") == 0) small();
   else return 2;
   return 0;

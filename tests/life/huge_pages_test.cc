@@ -75,6 +75,11 @@ TEST_P(HugePages, LargeBlocksOfWhichAPageIsUsed) {
   EXPECT_LE(resident({"sparse"}, "LD_PRELOAD=" + kPreload), 60 << 10) << "KiB for 3000 blocks, 12 MiB in use";
 }
 
+/* A block of 65 KiB has two units of 64 KiB, and the second is hardly used. */
+TEST_P(HugePages, LargeBlocksOfWhichHalfIsUsed) {
+  EXPECT_LE(resident({"tails"}, "LD_PRELOAD=" + kPreload), 150 << 10) << "KiB for 127 MiB in use";
+}
+
 /* Half a MiB is room for noise; one huge page too many is 2 MiB. */
 TEST_P(HugePages, ASmallProgramNeedsNoMoreThanWithout) {
   const std::string preload = "LD_PRELOAD=" + kPreload, for_it = "LD_PRELOAD_FOR_IT=" + kPreload;

@@ -55,6 +55,23 @@ TEST_F(Dense, AHeapThatShrankAndGrowsAgainIsSeenAsItIs) {
   EXPECT_TRUE(Grows(40, 20.2));
 }
 
+/* Of large blocks a step of growth is a witness: the next one gets huge pages if it is used. */
+TEST_F(Dense, LargeBlocksEarnThem) {
+  constexpr size_t kUnits = 4 * SUPERSLAB_UNITS, kUsed = 10 * kUnits;
+  arena_note_large(kUsed);
+  for (unit_t every : {1u, 2u, 3u}) { /* blocks of 64, 65 and 129 KiB */
+    const unit_t run = arena_take(ZONE_SMALL, kUnits, 1, nullptr);
+    ASSERT_NE(run, 0u);
+    for (unit_t i = 0; i < kUnits; i += every) std::memset(map_address(run + i), 1, UNIT_BYTES);
+    EXPECT_FALSE(dense_wants_huge_pages(run, kUnits, kUsed)) << "nobody knows yet";
+    EXPECT_EQ(dense_wants_huge_pages(run + kUnits, kUnits, kUsed), every == 1) << "one unit in " << every << " is used";
+    /* The rest of the credit, and what is a witness now. */
+    while (dense_wants_huge_pages(the_map.zone_first[ZONE_SMALL], kUnits, kUsed)) {}
+    arena_give(run, kUnits);
+    arena_purge(0);
+  }
+}
+
 TEST_F(Dense, TheZoneOfHugeBlocksIsNotAsked) {
   EXPECT_FALSE(dense_wants_huge_pages(the_map.zone_first[!ZONE_SMALL], SUPERSLAB_UNITS, 4096));
 }

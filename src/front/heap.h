@@ -91,7 +91,7 @@ heap_t *heap_enter(void);
 void heap_leave(heap_t *heap);
 
 /* A block when the class's magazine is empty, see magazine_refill. NULL and errno
- * = ENOMEM when there is no memory. `is_zero` as in slab_refill. */
+ * = ENOMEM when there is no memory. `is_zero` as in batch_refill. */
 void *heap_refill(unsigned size_class, bool *is_zero);
 
 /* Frees a block that the fast path did not take: the magazine is full, or the

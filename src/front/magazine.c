@@ -2,6 +2,7 @@
 #include "magazine.h"
 
 #include "../arena/metadata.h"
+#include "../slab/batch.h"
 #include "../slab/pool.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
@@ -144,9 +145,9 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   m->missed = m->used = true;
   /* Half, so that frees that follow find room, too. */
   size_t wanted = max_size((m->capacity + 1u) / 2, 1);
-  if (wanted == 1) return slab_refill(&heap->owner, size_class, &block, 1, is_zero) == 1 ? block : NULL;
+  if (wanted == 1) return batch_refill(&heap->owner, size_class, &block, 1, is_zero) == 1 ? block : NULL;
   void **slots = slots_of(heap, size_class);
-  size_t got = slab_refill(&heap->owner, size_class, slots + 1, wanted, is_zero);
+  size_t got = batch_refill(&heap->owner, size_class, slots + 1, wanted, is_zero);
   if (got == 0) return NULL;
   /* Filling a slab may have freed in this class (it may purge, never malloc), but
    * nothing was pushed: the magazine is ours alone. */
@@ -170,7 +171,7 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
     magazine_flush(heap, size_class, flush_count(size_class, m->capacity));
   }
   m->missed = false;
-  if (!magazine_push(heap, size_class, block)) slab_flush(&heap->owner, size_class, &block, 1);
+  if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);
 }
 
 bool magazine_is_full_unused(const heap_t *heap, unsigned size_class) {
@@ -191,7 +192,7 @@ size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
   count = min_size(count, held);
   if (count == 0) return 0;
   void **slots = slots_of(heap, size_class);
-  slab_flush(&heap->owner, size_class, slots + 1, count);
+  batch_flush(&heap->owner, size_class, slots + 1, count);
   memmove(slots + 1, slots + 1 + count, (held - count) * sizeof *slots);
   heap->top[size_class] = slots + held - count;
   return count * magazine_block_cost(size_class);

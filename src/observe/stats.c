@@ -177,7 +177,7 @@ static void write_file(const char *pattern) {
   char path[4096];
   int fd = expand_path(path, sizeof path, pattern) ? os_open_for_writing(path) : -1;
   if (fd < 0) {
-    error_warn("HAKMEM_STATS_FILE='%s' cannot be written", pattern);
+    os_warn("HAKMEM_STATS_FILE='%s' cannot be written", pattern);
     return;
   }
   stats_write_json(write_to_file, &fd);

@@ -89,6 +89,8 @@ uint32_t os_thread_id(void);
 bool os_thread_exists(uint32_t thread_id);
 /* Writes to standard error / a file without stdio. Best effort. */
 void os_write_stderr(const char *text, size_t bytes);
+/* One line there, printf-like, cut at 400 bytes, with the library's name before it. */
+HAK_COLD void os_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int os_open_for_writing(const char *path);
 bool os_write_all(int fd, const char *text, size_t bytes);
 void os_close(int fd);

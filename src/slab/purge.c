@@ -5,8 +5,6 @@
 #include "../os/os.h"
 #include "slab.h"
 
-HAK_INLINE unit_record_t *record(unit_t slab) { return &the_map.records[slab]; }
-
 /* The first block from `number` on that is free, or that is not; capacity if none. */
 static unsigned next_block(const uint64_t *bits, unsigned capacity, unsigned number, bool is_free) {
   while (number < capacity) {
@@ -26,7 +24,7 @@ typedef struct {
 /* The next row of free blocks in a slab from block *number on that holds a whole
  * page; false if there is none. Moves *number behind the row. */
 static bool next_free_pages(unit_t slab, unsigned *number, free_pages_t *pages) {
-  const unit_record_t *r = record(slab);
+  const unit_record_t *r = map_record(slab);
   const uint64_t *bits = the_map.free_bits[slab];
   unsigned size_class = r->slab.size_class, capacity = r->slab.capacity;
   size_t page = os_page_bytes();
@@ -45,7 +43,7 @@ static bool next_free_pages(unit_t slab, unsigned *number, free_pages_t *pages) 
 size_t purge_pages(owner_t *owner) {
   size_t purged = 0;
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
-    for (unit_t slab = owner->slabs[c]; slab != 0; slab = record(slab)->slab.next) {
+    for (unit_t slab = owner->slabs[c]; slab != 0; slab = map_record(slab)->slab.next) {
       free_pages_t pages;
       for (unsigned number = 0; next_free_pages(slab, &number, &pages);) purged += pages_drop(pages.at, pages.bytes);
     }
@@ -57,7 +55,7 @@ size_t purge_pages(owner_t *owner) {
  * Returns the calls to the system that it took, 1 at least for what takes as long. */
 static size_t look(owner_t *owner, unit_t slab) {
   enum { PURGE_AT = 2, PAGES_AS_A_CALL = 8 };
-  unit_record_t *r = record(slab);
+  unit_record_t *r = map_record(slab);
   if (r->slab.idle_looks >= PURGE_AT || ++r->slab.idle_looks < PURGE_AT) return 0;
   if (r->slab.free_count < r->slab.capacity / 2) return 0; /* little to gain, and huge pages to lose */
   if (r->slab.free_count == r->slab.capacity) {
@@ -83,7 +81,7 @@ size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls) {
   for (size_t looks = 0; looks < LOOKS && calls < most; looks++) {
     unit_t slab = owner->next_look;
     if (slab != 0) {
-      owner->next_look = record(slab)->slab.next;
+      owner->next_look = map_record(slab)->slab.next;
       size_t taken = look(owner, slab);
       calls += taken;
       slabs += taken > 0;

@@ -35,23 +35,17 @@ static void announce(unit_t slab) {
   } while (starts_shared_slab(slab, word));
 }
 
-static void report_twice(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
-  for (; HAK_UNLIKELY(bits != 0); bits &= bits - 1)
-    error_note(ERROR_DOUBLE_FREE, slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(bits)),
-                 size_classes[size_class].block_bytes, 0);
-}
-
 static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
   uint32_t now = atomic32_load_relaxed(map_word(slab));
   if (HAK_UNLIKELY(word_kind(now) != size_class || !starts_shared_slab(slab, now))) {
     /* The slab is gone, so its blocks were all free: somebody freed these as well. */
-    report_twice(slab, size_class, word, bits);
+    slab_report_twice(slab, size_class, word, bits);
     return;
   }
   /* W1; its release part hands over the blocks' contents to the owner's R2. */
   uint64_t before = atomic64_or_seq(&the_map.remote_bits[slab][word], bits);
   announce(slab);
-  report_twice(slab, size_class, word, before & bits);
+  if (HAK_UNLIKELY((before & bits) != 0)) slab_report_twice(slab, size_class, word, before & bits);
 }
 
 static void deliver_entry(owner_t *self, outbox_entry_t *entry) {
@@ -144,12 +138,12 @@ void remote_flush(owner_t *self) {
 static HAK_COLD uint64_t without_strays(unit_t slab, unsigned word, uint64_t bits) {
   unsigned size_class = map_record(slab)->slab.size_class, capacity = size_classes[size_class].capacity;
   uint64_t blocks = ((uint64_t)1 << capacity % 64) - 1;
-  report_twice(slab, size_class, word, bits & ~blocks);
+  slab_report_twice(slab, size_class, word, bits & ~blocks);
   return bits & blocks;
 }
 
 static void collect_slab(owner_t *self, unit_t slab, unsigned size_class) {
-  size_t capacity = size_classes[size_class].capacity, words = (capacity + 63) / 64;
+  size_t capacity = size_classes[size_class].capacity, words = size_class_bitmap_words(size_class);
   for (unsigned w = 0; w < words; w++) {
     if (atomic64_load_seq(&the_map.remote_bits[slab][w]) == 0) continue;
     /* R2; acquire: pairs with W1 in deliver. */

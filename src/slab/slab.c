@@ -3,39 +3,32 @@
 
 #include "../arena/arena.h"
 #include "../support/error.h"
-#include "pool.h"
-#include "remote.h"
-
-/* Slabs whose remote frees one refill collects: bounds the time of a malloc. */
-enum { COLLECTS_PER_REFILL = 16 };
-
-HAK_INLINE unit_record_t *record(unit_t slab) { return map_record(slab); }
 
 /* ---- Lists ---------------------------------------------------------------------
  * A slab that gets its first free block goes to the front: refills then fill
  * the fullest slabs first, and the others get a chance to become empty. One empty
  * slab of a class is kept (blocks_came_back); it was alone when it became empty, so
  * it is the last. To find that one, the first slab's `previous` is the last.      */
-static bool is_empty(unit_t slab) { return record(slab)->slab.free_count == record(slab)->slab.capacity; }
+static bool is_empty(unit_t slab) { return map_record(slab)->slab.free_count == map_record(slab)->slab.capacity; }
 
 void slab_list(owner_t *owner, unit_t slab) {
-  unit_record_t *r = record(slab);
+  unit_record_t *r = map_record(slab);
   unit_t first = owner->slabs[r->slab.size_class];
   r->slab.next = first;
-  r->slab.previous = first != 0 ? record(first)->slab.previous : slab;
-  if (first != 0) record(first)->slab.previous = slab;
+  r->slab.previous = first != 0 ? map_record(first)->slab.previous : slab;
+  if (first != 0) map_record(first)->slab.previous = slab;
   owner->slabs[r->slab.size_class] = slab;
   r->slab.listed = true;
 }
 
 void slab_unlist(owner_t *owner, unit_t slab) {
-  unit_record_t *r = record(slab);
+  unit_record_t *r = map_record(slab);
   unit_t *first = &owner->slabs[r->slab.size_class];
   if (owner->next_look == slab) owner->next_look = r->slab.next;
-  if (r->slab.next != 0) record(r->slab.next)->slab.previous = r->slab.previous;
-  else record(*first)->slab.previous = r->slab.previous;
+  if (r->slab.next != 0) map_record(r->slab.next)->slab.previous = r->slab.previous;
+  else map_record(*first)->slab.previous = r->slab.previous;
   if (slab == *first) *first = r->slab.next;
-  else record(r->slab.previous)->slab.next = r->slab.next;
+  else map_record(r->slab.previous)->slab.next = r->slab.next;
   r->slab.listed = false;
 }
 
@@ -59,7 +52,7 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   unit_t slab = arena_take(ZONE_SMALL, c->slab_units, single ? 1 : c->slab_units, is_zero);
   if (slab == 0) return 0;
   if (single) arena_note_large(c->slab_units);
-  unit_record_t *r = record(slab);
+  unit_record_t *r = map_record(slab);
   r->slab.capacity = r->slab.free_count = c->capacity;
   r->slab.first_word = 0;
   r->slab.size_class = (uint8_t)size_class;
@@ -77,16 +70,18 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   return slab;
 }
 
+void slab_report_twice(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
+  for (; bits != 0; bits &= bits - 1)
+    error_note(ERROR_DOUBLE_FREE, slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(bits)),
+               size_classes[size_class].block_bytes, 0);
+}
+
 /* Bits that are still there when every block is free are of blocks that were freed
  * twice, here and by another thread; they must not outlive the slab. */
 static void clear_remote_bits(unit_t slab, unsigned size_class) {
-  const size_class_t *c = &size_classes[size_class];
-  for (unsigned w = 0; w < (c->capacity + 63u) / 64; w++) {
+  for (unsigned w = 0; w < size_class_bitmap_words(size_class); w++) {
     if (HAK_LIKELY(atomic64_load_relaxed(&the_map.remote_bits[slab][w]) == 0)) continue;
-    uint64_t twice = atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0);
-    for (; twice != 0; twice &= twice - 1)
-      error_note(ERROR_DOUBLE_FREE,
-                   slab_block_address(slab, size_class, w * 64 + (unsigned)__builtin_ctzll(twice)), c->block_bytes, 0);
+    slab_report_twice(slab, size_class, w, atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0));
   }
 }
 
@@ -99,27 +94,42 @@ static void unmake_slab(unit_t slab, unsigned size_class) {
   arena_give(slab, units);
 }
 
+bool slab_add(owner_t *owner, unsigned size_class) {
+  unit_t slab = make_slab(owner, size_class, NULL);
+  if (slab == 0) return false;
+  slab_list(owner, slab);
+  owner->free_bytes += (int64_t)map_record(slab)->slab.capacity * size_classes[size_class].block_bytes;
+  return true;
+}
+
+void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
+  unit_t slab = make_slab(owner, size_class, is_zero);
+  if (slab == 0) return NULL;
+  map_record(slab)->slab.free_count = 0;
+  the_map.free_bits[slab][0] = 0;
+  return map_address(slab);
+}
+
 void slab_release(owner_t *owner, unit_t slab) {
-  unsigned size_class = record(slab)->slab.size_class;
+  unsigned size_class = map_record(slab)->slab.size_class;
   slab_unlist(owner, slab);
-  owner->free_bytes -= (int64_t)record(slab)->slab.free_count * size_classes[size_class].block_bytes;
+  owner->free_bytes -= (int64_t)map_record(slab)->slab.free_count * size_classes[size_class].block_bytes;
   unmake_slab(slab, size_class);
 }
 
 void slab_release_empty(owner_t *owner) {
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     if (owner->slabs[c] == 0) continue;
-    unit_t last = record(owner->slabs[c])->slab.previous;
+    unit_t last = map_record(owner->slabs[c])->slab.previous;
     if (is_empty(last)) slab_release(owner, last);
   }
   slab_tell_arena(owner);
 }
 
-/* ---- Refill ----------------------------------------------------------------------*/
+/* ---- Blocks out and in ------------------------------------------------------------*/
 
-/* Takes up to `wanted` blocks, lowest addresses first. */
-static size_t take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **blocks, size_t wanted) {
-  unit_record_t *r = record(slab);
+size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **blocks, size_t wanted) {
+  unit_record_t *r = map_record(slab);
   uint64_t *bits = the_map.free_bits[slab];
   size_t block_bytes = size_classes[size_class].block_bytes;
   size_t count = min_size(wanted, r->slab.free_count);
@@ -143,75 +153,10 @@ static size_t take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void
   return count;
 }
 
-/* Memory is short: perhaps it waits in what others have freed. */
-static void regain(owner_t *owner) {
-  remote_collect(owner, SIZE_MAX);
-  slab_release_empty(owner);
-  pool_sweep(NULL);
-}
-
-/* A slab of the class with a free block at the head of the owner's list. */
-static bool get_slab(owner_t *owner, unsigned size_class) {
-  slab_tell_arena(owner);
-  if (pool_adopt(owner, size_class)) return true;
-  unit_t slab = make_slab(owner, size_class, NULL);
-  if (slab == 0) {
-    regain(owner);
-    if (owner->slabs[size_class] != 0) return true;
-    slab = make_slab(owner, size_class, NULL);
-    if (slab == 0) return false;
-  }
-  slab_list(owner, slab);
-  owner->free_bytes += (int64_t)record(slab)->slab.capacity * size_classes[size_class].block_bytes;
-  return true;
-}
-
-static size_t refill_single(owner_t *owner, unsigned size_class, void **blocks, bool *is_zero) {
-  unit_t slab = make_slab(owner, size_class, is_zero);
-  if (slab == 0) {
-    regain(owner);
-    slab = make_slab(owner, size_class, is_zero);
-    if (slab == 0) return 0;
-  }
-  record(slab)->slab.free_count = 0;
-  the_map.free_bits[slab][0] = 0;
-  blocks[0] = map_address(slab);
-  return 1;
-}
-
-static void reverse(void **blocks, size_t count) {
-  for (size_t i = 0, j = count; i + 1 < j; i++) {
-    void *block = blocks[i];
-    blocks[i] = blocks[--j];
-    blocks[j] = block;
-  }
-}
-
-size_t slab_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, bool *is_zero) {
-  counter_add(&owner->refills, 1);
-  if (size_class_is_single(size_class)) return refill_single(owner, size_class, blocks, is_zero);
-  if (is_zero != NULL) *is_zero = false;
-  if (remote_has_pending(owner)) remote_collect(owner, COLLECTS_PER_REFILL);
-  size_t taken = 0;
-  while (taken < wanted) {
-    unit_t slab = owner->slabs[size_class];
-    if (slab == 0) {
-      /* Some will do: fresh memory is for those who have none. */
-      if (taken > 0 || !get_slab(owner, size_class)) break;
-      slab = owner->slabs[size_class];
-    }
-    taken += take_blocks(owner, slab, size_class, blocks + taken, wanted - taken);
-  }
-  reverse(blocks, taken);
-  return taken;
-}
-
-/* ---- Flush -----------------------------------------------------------------------*/
-
 /* `count` bits of the slab were set. One empty slab of a class is kept, so that
  * a lone block that comes and goes does not take a slab each time. */
 static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, size_t count) {
-  unit_record_t *r = record(slab);
+  unit_record_t *r = map_record(slab);
   r->slab.free_count = (uint16_t)(r->slab.free_count + count);
   r->slab.idle_looks = 0;
   owner->free_bytes += (int64_t)(count * size_classes[size_class].block_bytes);
@@ -222,62 +167,16 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
 }
 
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
-  unit_record_t *r = record(slab);
+  unit_record_t *r = map_record(slab);
   unsigned size_class = r->slab.size_class;
   uint64_t twice = the_map.free_bits[slab][word] & bits;
   bits &= ~twice;
-  for (; HAK_UNLIKELY(twice != 0); twice &= twice - 1)
-    error_note(ERROR_DOUBLE_FREE, slab_block_address(slab, size_class, word * 64 + (unsigned)__builtin_ctzll(twice)),
-                 size_classes[size_class].block_bytes, 0);
+  if (HAK_UNLIKELY(twice != 0)) slab_report_twice(slab, size_class, word, twice);
   the_map.free_bits[slab][word] |= bits;
   if (word < r->slab.first_word) r->slab.first_word = (uint16_t)word;
   if (bits == 0) return;
   bool is_one = (bits & (bits - 1)) == 0; /* as in every flush; the baseline has no instruction to count more */
   blocks_came_back(owner, slab, size_class, is_one ? 1 : (size_t)__builtin_popcountll(bits));
-}
-
-/* A block of the magazine whose word is not our own: of a slab that is another's,
- * or one that is gone, which only a second free can have brought. */
-static HAK_NOINLINE void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
-  if (word_owner(word) != 0 && word_owner(word) != owner->id && word_kind(word) == size_class &&
-      !size_class_is_single(size_class))
-    remote_free(owner, block, word);
-  else
-    error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
-}
-
-/* The word is claimed: a thread that frees the block a second time just now may
- * take it over (slab_take_over_single). One of the two gets it. */
-static void flush_single(unsigned size_class, void *block, uint32_t word) {
-  unit_t slab = (unit_t)map_unit_of(block);
-  if (block != map_address(slab))
-    error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
-  else if (!slab_free_single(slab, word))
-    error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
-}
-
-void slab_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
-  counter_add(&owner->flushes, 1);
-  uint32_t own_word = word_make(owner->id, size_class);
-  for (size_t i = 0; i < count; i++) {
-    void *block = blocks[i];
-    unit_t unit = (unit_t)map_unit_of(block);
-    uint32_t word = map_lookup(block);
-    if (HAK_UNLIKELY(word != own_word)) {
-      flush_stray(owner, size_class, block, word);
-      continue;
-    }
-    if (size_class_is_single(size_class)) {
-      flush_single(size_class, block, own_word);
-      continue;
-    }
-    unit_t slab = slab_first_unit(unit, size_class);
-    int number = slab_block_number(block, slab, size_class);
-    if (HAK_UNLIKELY(number < 0))
-      error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
-    else
-      slab_put_bits(owner, slab, (unsigned)number / 64, (uint64_t)1 << number % 64);
-  }
 }
 
 /* ---- Single blocks -----------------------------------------------------------------*/
@@ -301,7 +200,7 @@ bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   if (!atomic32_cas_acq_rel(map_word(slab), &now, word_make(0, KIND_INNER))) return false;
   bool extended = arena_extend(slab, old_units, new_units);
   if (extended) {
-    record(slab)->slab.size_class = (uint8_t)new_class;
+    map_record(slab)->slab.size_class = (uint8_t)new_class;
     arena_note_large((int64_t)new_units - (int64_t)old_units);
     for (size_t i = old_units; i < new_units; i++) atomic32_store_relaxed(map_word(slab + i), word_make(0, KIND_INNER));
   }
@@ -320,16 +219,16 @@ void slab_check(const owner_t *owner) {
   int64_t free_bytes = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
     unit_t first = owner->slabs[c], previous = 0;
-    for (unit_t slab = first; slab != 0; previous = slab, slab = record(slab)->slab.next) {
-      const unit_record_t *r = record(slab);
+    for (unit_t slab = first; slab != 0; previous = slab, slab = map_record(slab)->slab.next) {
+      const unit_record_t *r = map_record(slab);
       HAK_CHECK(r->slab.listed && r->slab.size_class == c);
       HAK_CHECK(slab == first || r->slab.previous == previous);
-      HAK_CHECK(r->slab.next != 0 || record(first)->slab.previous == slab);
+      HAK_CHECK(r->slab.next != 0 || map_record(first)->slab.previous == slab);
       HAK_CHECK(r->run_units == size_classes[c].slab_units && r->slab.capacity == size_classes[c].capacity);
       HAK_CHECK(slab_first_unit(slab, c) == slab);
       for (unsigned i = 0; i < r->run_units; i++)
         HAK_CHECK(atomic32_load_relaxed(map_word(slab + i)) == word_make(owner->id, c));
-      size_t words = ((size_t)r->slab.capacity + 63) / 64;
+      size_t words = size_class_bitmap_words(c);
       HAK_CHECK(r->slab.free_count > 0 && count_bits(the_map.free_bits[slab], words) == r->slab.free_count);
       HAK_CHECK(count_bits(the_map.free_bits[slab], r->slab.first_word) == 0);
       for (size_t w = 0; w < words && error_ends_program(); w++)
@@ -339,7 +238,7 @@ void slab_check(const owner_t *owner) {
     }
   }
   HAK_CHECK(free_bytes == owner->free_bytes);
-  HAK_CHECK(owner->next_look == 0 || (record(owner->next_look)->slab.listed &&
+  HAK_CHECK(owner->next_look == 0 || (map_record(owner->next_look)->slab.listed &&
                                       word_owner(atomic32_load_relaxed(map_word(owner->next_look))) == owner->id));
   size_t outbox = 0;
   for (size_t i = 0; i < OUTBOX_ENTRIES; i++) outbox += owner->outbox[i].bits != 0;

@@ -19,18 +19,6 @@
 
 HAK_C_BEGIN
 
-/* Takes up to `wanted` free blocks of a class into `blocks`, so that the last one
- * has the lowest address of its slab; at least one unless there is no memory.
- * Collects what other threads have freed first; prefers slabs in use to those of
- * ended threads and those to fresh ones. `is_zero`, if not NULL, tells whether
- * a single block (wanted is 1) reads as zero; false when unknown. */
-size_t slab_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, bool *is_zero);
-
-/* Takes blocks back that came from a magazine of the class. Each is checked:
- * one that is free already or that is no block of the class is reported. Blocks
- * of slabs that are another's by now go there. */
-void slab_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count);
-
 /* Makes a live single block the owner's own. false: the word is not `word` any
  * more, another thread freed the block first. */
 bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word);
@@ -51,6 +39,17 @@ bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class);
 void slab_release_empty(owner_t *owner);
 
 /* ---- For this layer's other files ------------------------------------------*/
+/* Puts a fresh slab of a class of several blocks at the front of the owner's list.
+ * false: no memory. */
+bool slab_add(owner_t *owner, unsigned size_class);
+/* A fresh block of a single class; NULL if there is no memory. `is_zero`, if not NULL:
+ * whether it reads as zero. */
+void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero);
+/* Takes up to `wanted` free blocks of a listed slab, lowest addresses first. Returns
+ * how many. */
+size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **blocks, size_t wanted);
+/* Notes a double free for each of the bits of a bitmap's word. */
+HAK_COLD void slab_report_twice(unit_t slab, unsigned size_class, unsigned word, uint64_t bits);
 /* Sets the bits in the slab's free bitmap. Those that are set already are double
  * frees and reported. The slab may be gone afterwards. */
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits);

@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include "../os/os.h"
-#include "error.h"
 
 #include <string.h>
 
@@ -52,10 +51,10 @@ static void read_one(const char *name, size_t name_length, const char *text) {
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
     const struct variable *v = &variables[i];
     if (strncmp(v->name, name, name_length) != 0 || v->name[name_length] != '\0') continue;
-    if (!v->parse(text, v->out)) error_warn("%s='%s' is ignored: expected %s", v->name, text, v->expected);
+    if (!v->parse(text, v->out)) os_warn("%s='%s' is ignored: expected %s", v->name, text, v->expected);
     return;
   }
-  error_warn("unknown environment variable %.*s is ignored", (int)name_length, name);
+  os_warn("unknown environment variable %.*s is ignored", (int)name_length, name);
 }
 
 void config_read(char *const environment[]) {

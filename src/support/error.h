@@ -48,8 +48,5 @@ uint64_t error_count(void);
  * magazines and bitmaps until its batch is flushed, and the walker lets it. */
 bool error_ends_program(void);
 
-/* One line on standard error, printf-like, cut at 400 bytes. */
-HAK_COLD void error_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 HAK_C_END
 #endif

@@ -31,6 +31,7 @@
 #include <slab/pool.h>
 #include <slab/purge.h>
 #include <slab/remote.h>
+#include <slab/batch.h>
 #include <slab/slab.h>
 #include <support/config.h>
 #include <support/error.h>
@@ -70,7 +71,7 @@ class AttachedOwner {
     std::vector<void *> blocks(count);
     std::size_t got = 0;
     while (got < count) {
-      std::size_t n = slab_refill(owner_, size_class, blocks.data() + got, count - got, nullptr);
+      std::size_t n = batch_refill(owner_, size_class, blocks.data() + got, count - got, nullptr);
       if (n == 0) {
         ADD_FAILURE() << "no memory for blocks of class " << size_class;
         break;
@@ -81,7 +82,7 @@ class AttachedOwner {
     return blocks;
   }
   void flush(unsigned size_class, const std::vector<void *> &blocks) {
-    slab_flush(owner_, size_class, blocks.data(), blocks.size());
+    batch_flush(owner_, size_class, blocks.data(), blocks.size());
     error_settle();
   }
 

@@ -102,7 +102,7 @@ TEST_F(Pool, AThreadThatEndsWithoutAWordIsNoticed) {
   void *block = nullptr;
   std::thread([&] {
     forgotten = pool_attach();
-    slab_refill(forgotten, 20, &block, 1, nullptr);
+    batch_refill(forgotten, 20, &block, 1, nullptr);
     inside = pool_attach();
     inside->busy = 1;
   }).join();

@@ -273,7 +273,7 @@ TEST_F(Remote, TwoThreadsPassBlocksToEachOther) {
       while (batch.size() < kBatch) {
         unsigned k = classes[random.below(4)];
         void *blocks[10];
-        size_t got = slab_refill(owner, k, blocks, 10, nullptr);
+        size_t got = batch_refill(owner, k, blocks, 10, nullptr);
         for (size_t i = 0; i < got; i++) {
           batch.push_back({blocks[i], random.next()});
           hak_test::stamp_as(blocks[i], size_classes[k].block_bytes, batch.back().second);

@@ -104,7 +104,7 @@ TEST_F(Slab, LoneBlocks) {
   for (unsigned c : {unsigned{MID_CLASS_END}, 120u, unsigned{SIZE_CLASS_COUNT - 1}}) {
     bool zero = false;
     void *block = nullptr;
-    ASSERT_EQ(slab_refill(owner, c, &block, 1, &zero), 1u);
+    ASSERT_EQ(batch_refill(owner, c, &block, 1, &zero), 1u);
     EXPECT_EQ(block, map_address(slab_of(block)));
     EXPECT_TRUE(!zero || hak_test::is_zero(block, size_classes[c].block_bytes));
     EXPECT_EQ(map_lookup(static_cast<char *>(block) + UNIT_BYTES), word_make(0, KIND_INNER));

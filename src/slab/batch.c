@@ -1,0 +1,109 @@
+/* See batch.h. SPDX-License-Identifier: MIT */
+#include "batch.h"
+
+#include "../support/error.h"
+#include "pool.h"
+#include "remote.h"
+#include "slab.h"
+
+/* Slabs whose remote frees one refill collects: bounds the time of a malloc. */
+enum { COLLECTS_PER_REFILL = 16 };
+
+/* ---- Refill ----------------------------------------------------------------------*/
+
+/* Memory is short: perhaps it waits in what others have freed. */
+static void regain(owner_t *owner) {
+  remote_collect(owner, SIZE_MAX);
+  slab_release_empty(owner);
+  pool_sweep(NULL);
+}
+
+/* A slab of the class with a free block at the head of the owner's list. */
+static bool get_slab(owner_t *owner, unsigned size_class) {
+  slab_tell_arena(owner);
+  if (pool_adopt(owner, size_class) || slab_add(owner, size_class)) return true;
+  regain(owner);
+  return owner->slabs[size_class] != 0 || slab_add(owner, size_class);
+}
+
+static size_t refill_single(owner_t *owner, unsigned size_class, void **blocks, bool *is_zero) {
+  blocks[0] = slab_make_single(owner, size_class, is_zero);
+  if (blocks[0] == NULL) {
+    regain(owner);
+    blocks[0] = slab_make_single(owner, size_class, is_zero);
+  }
+  return blocks[0] != NULL ? 1 : 0;
+}
+
+static void reverse(void **blocks, size_t count) {
+  for (size_t i = 0, j = count; i + 1 < j; i++) {
+    void *block = blocks[i];
+    blocks[i] = blocks[--j];
+    blocks[j] = block;
+  }
+}
+
+size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, bool *is_zero) {
+  counter_add(&owner->refills, 1);
+  if (size_class_is_single(size_class)) return refill_single(owner, size_class, blocks, is_zero);
+  if (is_zero != NULL) *is_zero = false;
+  if (remote_has_pending(owner)) remote_collect(owner, COLLECTS_PER_REFILL);
+  size_t taken = 0;
+  while (taken < wanted) {
+    unit_t slab = owner->slabs[size_class];
+    if (slab == 0) {
+      /* Some will do: fresh memory is for those who have none. */
+      if (taken > 0 || !get_slab(owner, size_class)) break;
+      slab = owner->slabs[size_class];
+    }
+    taken += slab_take_blocks(owner, slab, size_class, blocks + taken, wanted - taken);
+  }
+  reverse(blocks, taken);
+  return taken;
+}
+
+/* ---- Flush -----------------------------------------------------------------------*/
+
+/* A block of the magazine whose word is not our own: of a slab that is another's,
+ * or one that is gone, which only a second free can have brought. */
+static HAK_NOINLINE void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
+  if (word_owner(word) != 0 && word_owner(word) != owner->id && word_kind(word) == size_class &&
+      !size_class_is_single(size_class))
+    remote_free(owner, block, word);
+  else
+    error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
+}
+
+/* The word is claimed: a thread that frees the block a second time just now may
+ * take it over (slab_take_over_single). One of the two gets it. */
+static void flush_single(unsigned size_class, void *block, uint32_t word) {
+  unit_t slab = (unit_t)map_unit_of(block);
+  if (block != map_address(slab))
+    error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
+  else if (!slab_free_single(slab, word))
+    error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
+}
+
+void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+  counter_add(&owner->flushes, 1);
+  uint32_t own_word = word_make(owner->id, size_class);
+  for (size_t i = 0; i < count; i++) {
+    void *block = blocks[i];
+    unit_t unit = (unit_t)map_unit_of(block);
+    uint32_t word = map_lookup(block);
+    if (HAK_UNLIKELY(word != own_word)) {
+      flush_stray(owner, size_class, block, word);
+      continue;
+    }
+    if (size_class_is_single(size_class)) {
+      flush_single(size_class, block, own_word);
+      continue;
+    }
+    unit_t slab = slab_first_unit(unit, size_class);
+    int number = slab_block_number(block, slab, size_class);
+    if (HAK_UNLIKELY(number < 0))
+      error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
+    else
+      slab_put_bits(owner, slab, (unsigned)number / 64, (uint64_t)1 << number % 64);
+  }
+}

@@ -1,0 +1,32 @@
+/*
+ * Batches: how blocks get from slabs into magazines and back, many at a time.
+ *
+ * A refill looks for free blocks where they cost least: what others have freed, the
+ * owner's slabs in use, those of ended threads, fresh ones. A flush checks each block
+ * and sends it home, whoever's its slab is by now.
+ *
+ * The functions are the owning thread's (owner.h).
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_BATCH_H
+#define HAK_BATCH_H
+
+#include "owner.h"
+
+HAK_C_BEGIN
+
+/* Takes up to `wanted` free blocks of a class into `blocks`, so that the last one
+ * has the lowest address of its slab; at least one unless there is no memory.
+ * Collects what other threads have freed first; prefers slabs in use to those of
+ * ended threads and those to fresh ones. `is_zero`, if not NULL, tells whether
+ * a single block (wanted is 1) reads as zero; false when unknown. */
+size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, bool *is_zero);
+
+/* Takes blocks back that came from a magazine of the class. Each is checked:
+ * one that is free already or that is no block of the class is reported. Blocks
+ * of slabs that are another's by now go there. */
+void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count);
+
+HAK_C_END
+#endif

@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../arena/huge.h"
 #include "../arena/pages.h"
+#include "../front/boundary.h"
 #include "../os/os.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
@@ -40,11 +41,11 @@ static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
 
 HAK_INLINE void *alloc_class(unsigned size_class) {
   void *block = magazine_pop(the_heap, size_class);
-  return HAK_LIKELY(block != NULL) ? block : heap_refill(size_class, NULL);
+  return HAK_LIKELY(block != NULL) ? block : boundary_refill(size_class, NULL);
 }
 
 HAK_NOINLINE void *alloc_slow(size_t bytes) {
-  if (bytes <= TINY_MAX_BYTES) return heap_refill((unsigned)size_class_tiny(bytes), NULL);
+  if (bytes <= TINY_MAX_BYTES) return boundary_refill((unsigned)size_class_tiny(bytes), NULL);
   if (HAK_UNLIKELY(bytes > LARGE_MAX_BYTES)) return alloc_huge(bytes, 1, false);
   return alloc_class(size_class_above_tiny(bytes));
 }
@@ -54,7 +55,7 @@ static HAK_NOINLINE void free_any(void *block) {
   uint32_t word = map_lookup(block);
   int saved_errno = errno;
   if (HAK_LIKELY(is_class(word)))
-    heap_free(block, word);
+    boundary_free(block, word);
   else if (word == word_make(0, KIND_HUGE)) {
     if (block != map_address((unit_t)map_unit_of(block)))
       error_report(ERROR_INTERIOR_FREE, block, bytes_around(block), 0);
@@ -69,7 +70,7 @@ static HAK_NOINLINE void free_any(void *block) {
 }
 
 void alloc_free_slow(void *block) {
-  if (block == NULL || heap_free_quickly(block, map_lookup(block))) return;
+  if (block == NULL || boundary_free_quickly(block, map_lookup(block))) return;
   free_any(block);
 }
 
@@ -137,7 +138,7 @@ void *alloc_calloc(size_t count, size_t bytes) {
   unsigned size_class = size_class_of(total);
   void *block = magazine_pop(the_heap, size_class);
   bool is_zero = false;
-  if (HAK_UNLIKELY(block == NULL)) block = heap_refill(size_class, &is_zero);
+  if (HAK_UNLIKELY(block == NULL)) block = boundary_refill(size_class, &is_zero);
   if (block == NULL || is_zero) return block;
   if (HAK_LIKELY(total < CLEAR_BY_PAGE_BYTES))
     memset(block, 0, total);

@@ -4,7 +4,8 @@
  */
 #include "../../include/hakmem.h"
 
-#include "../arena/arena.h"
+#include "../front/thread.h"
+#include "../int/trim.h"
 #include "../observe/stats.h"
 #include "alloc.h"
 #include "posix.h"
@@ -25,12 +26,9 @@ void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
 size_t hak_usable_size(const void *block) { return alloc_usable_size(block); }
 
 bool hak_owns(const void *address) { return map_lookup(address) != 0; }
-void hak_thread_flush(void) { heap_flush_thread(); }
+void hak_thread_flush(void) { thread_flush(); }
 
-bool hak_trim(size_t keep_bytes) {
-  size_t purged = heap_trim();
-  return arena_purge(keep_bytes) + purged > 0;
-}
+bool hak_trim(size_t keep_bytes) { return trim(keep_bytes) > 0; }
 
 const char *hak_version(void) { return stats_version(); }
 

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE 1
 #include "../../include/hakmem.h"
+#include "../int/trim.h"
 #include "../observe/stats.h"
 #include "../os/os.h"
 #include "alloc.h"
@@ -57,7 +58,7 @@ EXPORT void cfree(void *block) { alloc_free(block); }
 
 /* ---- glibc's extras --------------------------------------------------------------*/
 EXPORT size_t malloc_usable_size(void *block) { return alloc_usable_size(block); }
-EXPORT int malloc_trim(size_t keep_bytes) { return hak_trim(keep_bytes); }
+EXPORT int malloc_trim(size_t keep_bytes) { return trim(keep_bytes) > 0; }
 
 /* Its parameters tune a heap of another kind; all are accepted. */
 EXPORT int mallopt(int parameter, int value) {

@@ -5,7 +5,7 @@
  */
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
-#include "../front/heap.h"
+#include "../front/thread.h"
 #include "../observe/stats.h"
 #include "../slab/pool.h"
 #include "../support/config.h"
@@ -22,11 +22,11 @@ enum { GATES = sizeof gates / sizeof *gates };
 
 static void before_fork(void) {
   gates_close(gates, GATES);
-  heap_before_fork();
+  thread_before_fork();
 }
 static void after_fork_in_parent(void) { gates_open(gates, GATES); }
 static void after_fork_in_child(void) {
-  heap_after_fork();
+  thread_after_fork();
   arena_after_fork();
   error_after_fork();
   gates_open_in_child(gates, GATES);
@@ -44,13 +44,13 @@ __attribute__((constructor(101))) static void start(void) {
   char **environment = environ;
 #endif
   config_read(environment);
-  heap_prepare();
+  thread_prepare();
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /* Last of all destructors. Blocks that were freed twice and still wait in this
  * thread's magazines are found here at the latest. */
 __attribute__((destructor(101))) static void finish(void) {
-  heap_flush_thread();
+  thread_flush();
   stats_report_at_exit();
 }

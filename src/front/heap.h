@@ -13,16 +13,16 @@
  * "empty" and "there is no magazine yet". Invariants: slots <= top <= limit;
  * slots + capacity = limit; blocks in a magazine are out of their slabs.
  *
- * The calling thread's heap is the one thread-local variable. Before a thread
- * has a heap it is the_null_heap, whose magazines are empty and full at once, so
- * the fast path needs no test for it.
+ * The calling thread's heap is the only thread-local variable of the fast path.
+ * Before a thread has a heap it is the_null_heap, whose magazines are empty and full at
+ * once, so the fast path needs no test for it.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef HAK_HEAP_H
 #define HAK_HEAP_H
 
-#include "../slab/owner.h"
+#include "../slab/pool.h"
 
 HAK_C_BEGIN
 
@@ -57,6 +57,12 @@ static_assert(offsetof(heap_t, owner) == OWNER_ROOM_BYTES, "a heap lies around i
 static_assert(sizeof(heap_t) == OWNER_STRIDE_BYTES, "heaps lie at the stride of owners");
 HAK_INLINE heap_t *heap_of(owner_t *owner) { return (heap_t *)((char *)owner - OWNER_ROOM_BYTES); }
 
+/* Every heap that has been made; most are other threads'. */
+#define FOR_EACH_HEAP(heap)                              \
+  for (uint32_t id_ = 1; id_ <= pool_owner_count(); id_++) \
+    for (heap_t *heap = heap_of(owner_by_id(id_)); heap != NULL; heap = NULL)
+
+extern void *the_null_slot[1]; /* of all magazines that have no array yet */
 extern heap_t the_null_heap;
 extern __thread heap_t *the_heap __attribute__((tls_model("initial-exec")));
 
@@ -81,51 +87,6 @@ HAK_INLINE bool magazine_push(heap_t *heap, size_t size_class, void *block) {
   heap->top[size_class] += 1;
   return true;
 }
-
-/* ---- The batch boundary, out of line --------------------------------------------*/
-
-/* The calling thread's heap; made at first use. NULL when there is no memory. In
- * a thread that has ended as far as we know (its last destructors run), a heap
- * that must be given back with heap_leave. */
-heap_t *heap_enter(void);
-void heap_leave(heap_t *heap);
-
-/* A block when the class's magazine is empty, see magazine_refill. NULL and errno
- * = ENOMEM when there is no memory. `is_zero` as in batch_refill. */
-void *heap_refill(unsigned size_class, bool *is_zero);
-
-/* Frees a block that the fast path did not take: the magazine is full, or the
- * word is another's. `word` is the block's, its kind a class. */
-void heap_free(void *block, uint32_t word);
-
-/* The same for a tiny block of another's, when all there is to do is to add it to
- * the outbox. false: nothing was done. */
-bool heap_free_quickly(void *block, uint32_t word);
-
-/* All magazines and the outbox empty, empty slabs given back. */
-void heap_flush(heap_t *heap);
-/* heap_flush for the calling thread, if it has a heap. */
-void heap_flush_thread(void);
-/* Sends a bounded number of blocks home from an owner's magazines, the largest first.
- * Returns whether there are more. The caller is the owning thread (owner.h). */
-bool heap_flush_step(owner_t *owner);
-/* Flushes the calling thread's heap and what waits in those of ended threads, and
- * returns pages of their slabs to the system: those without a live block. Returns
- * the bytes. */
-size_t heap_trim(void);
-
-/* Bytes of the blocks that wait in all heaps' magazines. Other threads' are read
- * while they run. */
-size_t heap_cached_bytes(void);
-
-/* Prepares thread ends to be noticed; before the first heap, any number of times. */
-void heap_prepare(void);
-/* Before a fork, and in the child: heaps of threads that are not here. */
-void heap_before_fork(void);
-void heap_after_fork(void);
-
-/* Checks the magazines of every heap. Nothing may run meanwhile. */
-void heap_check(void);
 
 HAK_C_END
 #endif

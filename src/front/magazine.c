@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-extern void *the_null_slot[1];
-
 enum {
   FIRST_CAPACITY = 15, /* and at most FIRST_BYTES of blocks */
   FIRST_BYTES = 4 * 1024,

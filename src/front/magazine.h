@@ -5,9 +5,9 @@
  * ran empty oscillates: half of it travels to the slabs and back each time; it
  * is doubled, and the oscillation ends. One that runs empty again and again
  * grows to a fair batch. All capacity together is bounded by a budget in bytes
- * (the first arrays of small classes are not asked for theirs); what is not used for a second shrinks (int/decay.h).
+ * (the first arrays of small classes are not asked for theirs). What is not used for a second shrinks (decay.h).
  *
- * The heap's own thread calls these, between heap_enter and heap_leave.
+ * The heap's own thread calls these, between thread_enter and thread_leave.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -2,12 +2,18 @@
 #include "check.h"
 
 #include "../arena/arena.h"
-#include "../front/heap.h"
+#include "../front/magazine.h"
+#include "../slab/slab.h"
 
 #if defined(HAK_DEBUG)
 __attribute__((visibility("default")))
 #endif
 void hak__check_all(void) {
   arena_check();
-  heap_check();
+  pool_settle();
+  FOR_EACH_HEAP(heap) {
+    if (heap->owner.state == OWNER_LOST || heap->id_word == 0) continue;
+    magazines_check(heap);
+    slab_check(&heap->owner);
+  }
 }

@@ -3,7 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
-#include "../front/heap.h"
+#include "../front/magazine.h"
 #include "../os/os.h"
 #include "../slab/pool.h"
 #include "../support/config.h"
@@ -65,7 +65,7 @@ void stats_collect(hak_stats_t *stats) {
   stats->metadata = usage.metadata + metadata_committed_bytes();
   for (zone_id_t zone = 0; zone < ZONE_COUNT; zone++)
     for (unit_t first = 0, end = 0; arena_next_extent(zone, &first, &end);) add_units(stats, first, end);
-  stats->cached = heap_cached_bytes();
+  FOR_EACH_HEAP(heap) stats->cached += magazines_cached_bytes(heap);
   size_t all = stats->slab_bytes + stats->large_bytes + stats->huge_bytes;
   size_t unused = stats->cached + stats->free_in_slabs;
   stats->live = all > unused ? all - unused : 0;

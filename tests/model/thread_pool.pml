@@ -114,7 +114,7 @@ inline attach() {
   d_step { users[own]++; assert(users[own] == 1) }
 }
 
-/* heap_enter ... heap_leave around any work at the batch boundary */
+/* thread_enter ... thread_leave around any work at the batch boundary */
 inline work() {
 #ifdef BUG_BUSY_TOO_LATE
   d_step { assert(!torn[own]); torn[own] = 1 };

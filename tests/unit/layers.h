@@ -21,17 +21,21 @@
 #include <arena/pages.h>
 #include <arena/runs.h>
 #include <arena/zone.h>
+#include <front/boundary.h>
+#include <front/decay.h>
+#include <front/flush.h>
 #include <front/magazine.h>
+#include <front/thread.h>
 #include <hakmem.h>
-#include <int/decay.h>
+#include <int/trim.h>
 #include <observe/check.h>
 #include <observe/stats.h>
 #include <os/lock.h>
 #include <os/os.h>
+#include <slab/batch.h>
 #include <slab/pool.h>
 #include <slab/purge.h>
 #include <slab/remote.h>
-#include <slab/batch.h>
 #include <slab/slab.h>
 #include <support/config.h>
 #include <support/error.h>
@@ -46,6 +50,13 @@ inline unit_record_t &record(unit_t unit) { return the_map.records[unit]; }
 inline void write_words(unit_t first, std::size_t units, std::uint32_t word) {
   for (std::size_t i = 0; i < units; i++) atomic32_store_relaxed(map_word(first + i), word);
 }
+/* Of all heaps. */
+inline std::size_t cached_bytes() {
+  std::size_t bytes = 0;
+  FOR_EACH_HEAP(heap) bytes += magazines_cached_bytes(heap);
+  return bytes;
+}
+
 inline constexpr std::uint32_t kInUse = KIND_INNER;
 
 /* Whether all bytes are zero. */

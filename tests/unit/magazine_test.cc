@@ -47,7 +47,7 @@ TEST_P(MagazineBatch, OscillationEnds) {
   for (int i = 0; i < 100; i++) cycle(blocks, bytes, lifo);
   EXPECT_EQ(transfers(heap) - before, 0u) << "batches of " << batch << " blocks of " << bytes
                                           << " bytes still travel between magazine and slabs in 100 cycles";
-  heap_check();
+  hak__check_all();
 }
 INSTANTIATE_TEST_SUITE_P(Of, MagazineBatch,
                          testing::Combine(testing::Values(25, 200, 2000), testing::Values(16, 100, 256, 1024),
@@ -148,7 +148,7 @@ TEST(Magazine, AllOfAThreadsCapacityIsBounded) {
     ASSERT_LE(heap->magazines[c].capacity, 8191);
   }
   EXPECT_LE(beyond_first, HAK_MIB(32)) << "what magazines may hold of one thread";
-  heap_check();
+  hak__check_all();
 }
 
 /* A class of its own costs a thread a page and more. */
@@ -169,12 +169,12 @@ TEST(Magazine, WhatIsNotUsedShrinks) {
   const unsigned c = size_class_of(64);
   unsigned grown = heap->magazines[c].capacity;
   ASSERT_GE(grown, 2000u);
-  size_t cached = heap_cached_bytes();
+  size_t cached = hak_test::cached_bytes();
   decay(heap);
   EXPECT_EQ(heap->magazines[c].capacity, grown) << "it was used a moment ago";
   for (int i = 0; i < 3; i++) decay(heap);
   EXPECT_LE(heap->magazines[c].capacity, grown / 8) << "half a second";
-  EXPECT_LT(heap_cached_bytes(), cached / 4);
+  EXPECT_LT(hak_test::cached_bytes(), cached / 4);
   for (int i = 0; i < 20; i++) decay(heap);
   EXPECT_LE(heap->magazines[c].capacity, 15u) << "a thread that is idle keeps more than one that starts";
   hak__check_all();
@@ -185,9 +185,9 @@ TEST(Magazine, AFlushEmptiesAllOfThem) {
   for (size_t bytes = 1; bytes < HAK_MIB(2); bytes = bytes * 3 / 2 + 1)
     for (int i = 0; i < 10; i++) blocks.push_back(hak_malloc(bytes));
   for (void *block : blocks) hak_free(block);
-  EXPECT_GT(heap_cached_bytes(), 0u);
+  EXPECT_GT(hak_test::cached_bytes(), 0u);
   hak_thread_flush();
-  EXPECT_EQ(heap_cached_bytes(), 0u);
+  EXPECT_EQ(hak_test::cached_bytes(), 0u);
   EXPECT_EQ(hak_test::used_bytes(), 0u) << "and slabs without blocks go back";
   hak__check_all();
 }
@@ -203,7 +203,7 @@ TEST(Magazine, OrderAndContentsSurviveAChangeOfCapacity) {
   /* The last in are the first out. */
   for (size_t i = blocks.size(); i-- > blocks.size() - before;) ASSERT_EQ(hak_malloc(48), blocks[i]);
   for (size_t i = blocks.size() - before; i < blocks.size(); i++) hak_free(blocks[i]);
-  heap_check();
+  hak__check_all();
 }
 
 /* A thread that only frees has no use for blocks: its magazine does not pass them on
@@ -218,7 +218,7 @@ TEST(Magazine, AThreadThatOnlyFreesMidBlocksSendsThemHomeTogether) {
     EXPECT_LE(atomic64_load_relaxed(&heap->owner.flushes) - before, 1u);
     EXPECT_GE(atomic64_load_relaxed(&heap->owner.remote_frees), 390u);
     EXPECT_LE(magazines_cached_bytes(heap), 8192u);
-    heap_check();
+    hak__check_all();
   }).join();
-  heap_check();
+  hak__check_all();
 }

@@ -1,15 +1,14 @@
 /*
- * INT: what is decided over time rather than at a call. Today that is decay,
- * run inline at the batch boundary: magazines that a thread has not used for a
- * second shrink, and memory that has been free for a second or two goes back to
- * the system, in slabs and outside.
+ * Decay: what a thread gives back over time, inline at its batch boundaries. Magazines
+ * that it has not used for a second shrink, and memory that has been free for a second
+ * or two goes back to the system, in slabs and outside.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef HAK_DECAY_H
 #define HAK_DECAY_H
 
-#include "../front/heap.h"
+#include "heap.h"
 
 HAK_C_BEGIN
 

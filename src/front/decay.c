@@ -2,11 +2,12 @@
 #include "decay.h"
 
 #include "../arena/arena.h"
-#include "../front/magazine.h"
 #include "../os/os.h"
 #include "../slab/pool.h"
 #include "../slab/purge.h"
 #include "../slab/remote.h"
+#include "flush.h"
+#include "magazine.h"
 
 enum { DECAY_MS = 1000 };
 
@@ -35,7 +36,7 @@ static void give_back(heap_t *heap, uint64_t now_ms) {
     heap->decay_turn = (heap->decay_turn + 1) % KINDS;
     switch (heap->decay_turn) {
       case IDLE_SLABS: worked = purge_idle(&heap->owner, now_ms, PURGE_STEP_CALLS) > 0; break;
-      case ENDED_THREADS: worked = pool_tidy(now_ms, heap_flush_step); break;
+      case ENDED_THREADS: worked = pool_tidy(now_ms, flush_step); break;
       default: worked = arena_tick(now_ms) > 0; break;
     }
   }

@@ -1,0 +1,75 @@
+/* See boundary.h. SPDX-License-Identifier: MIT */
+#include "boundary.h"
+
+#include "../arena/arena.h"
+#include "../slab/remote.h"
+#include "../slab/slab.h"
+#include "../support/error.h"
+#include "decay.h"
+#include "magazine.h"
+#include "thread.h"
+
+#include <errno.h>
+
+void *boundary_refill(unsigned size_class, bool *is_zero) {
+  heap_t *heap = thread_enter();
+  void *block = NULL;
+  if (HAK_LIKELY(heap != NULL)) {
+    decay_step(heap, false);
+    block = magazine_refill(heap, size_class, is_zero);
+    thread_leave(heap);
+  }
+  if (HAK_UNLIKELY(block == NULL)) errno = ENOMEM;
+  return block;
+}
+
+/* A lone block of a slab that is another's: the slab becomes ours with it. It is
+ * freed at once if there is no heap. false: it was a mistake. */
+static bool take_over(heap_t *heap, void *block, uint32_t word) {
+  unit_t slab = (unit_t)map_unit_of(block);
+  if (block != map_address(slab))
+    error_note(ERROR_INTERIOR_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
+  else if (!(heap != NULL ? slab_take_over_single(&heap->owner, slab, word) : slab_free_single(slab, word)))
+    error_note(ERROR_DOUBLE_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
+  else
+    return true;
+  return false;
+}
+
+/* There is no memory for the thread's first heap. The block is another's, then,
+ * and goes home. */
+static HAK_COLD void free_without_heap(void *block, uint32_t word) {
+  if (size_class_is_single(word_kind(word))) take_over(NULL, block, word);
+  else remote_free_directly(block, word);
+}
+
+void boundary_free(void *block, uint32_t word) {
+  heap_t *heap = thread_enter();
+  if (HAK_UNLIKELY(heap == NULL)) {
+    free_without_heap(block, word);
+    error_settle();
+    return;
+  }
+  decay_step(heap, true);
+  unsigned size_class = word_kind(word);
+  /* Another's block. A tiny one goes home: handed out again here, it would share
+   * a cache line with its neighbours over there. A mid one does not, and this
+   * thread may have it in its cache: it stays if there is room, or reason to make
+   * some. A thread that only frees has none. */
+  bool keep = true;
+  if (word_owner(word) != heap->owner.id) {
+    if (size_class_is_single(size_class)) keep = take_over(heap, block, word);
+    else if (size_class < TINY_CLASS_COUNT || magazine_is_full_unused(heap, size_class))
+      keep = false, remote_free(&heap->owner, block, word);
+  }
+  if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
+  thread_leave(heap);
+  /* Of what a flush has made too much; a large block is its owner's own time. */
+  arena_relieve(size_class_is_single(size_class) ? size_classes[size_class].slab_units : 0);
+}
+
+bool boundary_free_quickly(void *block, uint32_t word) {
+  heap_t *heap = the_heap;
+  return heap != &the_null_heap && word_owner(word) != heap->owner.id &&
+         remote_free_quickly(&heap->owner, block, word);
+}

@@ -1,0 +1,25 @@
+/* See flush.h. SPDX-License-Identifier: MIT */
+#include "flush.h"
+
+#include "../slab/remote.h"
+#include "../slab/slab.h"
+#include "magazine.h"
+
+void flush_heap(heap_t *heap) {
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
+  remote_flush(&heap->owner);
+  remote_collect(&heap->owner, SIZE_MAX);
+  slab_release_empty(&heap->owner);
+}
+
+bool flush_step(owner_t *owner) {
+  enum { STEP_COST = 16384 }; /* about a tenth of a millisecond */
+  heap_t *heap = heap_of(owner);
+  size_t left = STEP_COST;
+  for (unsigned c = SIZE_CLASS_COUNT; c-- > 0;) {
+    size_t most = left / magazine_block_cost(c), held = magazine_count(heap, c);
+    left -= magazine_flush(heap, c, most);
+    if (held > most) return true;
+  }
+  return false;
+}

@@ -1,0 +1,105 @@
+/* See thread.h. SPDX-License-Identifier: MIT */
+#include "thread.h"
+
+#include "../slab/pool.h"
+#include "../support/error.h"
+#include "flush.h"
+#include "magazine.h"
+
+#include <pthread.h>
+
+/* Set when the thread has given its heap up. Not the key's value: glibc clears that
+ * before it frees the last things of a thread itself. */
+static __thread bool thread_has_ended __attribute__((tls_model("initial-exec")));
+
+/* ---- Ends of threads -------------------------------------------------------------
+ * Destructors of other keys, and of glibc itself, free and allocate after ours.
+ * So ours asks to be called once more, and what comes later still borrows a heap
+ * for each call. A thread that gets its first heap in the last round of all is
+ * found by pool_attach.                                                          */
+static pthread_key_t thread_key;
+static atomic32 thread_key_exists; /* release after the key: pairs with the acquires of this file */
+enum { THREAD_HAS_HEAP = 1, THREAD_ENDS };
+
+static void set_thread_state(uintptr_t state) {
+  if (atomic32_load_acquire(&thread_key_exists)) pthread_setspecific(thread_key, (void *)state);
+}
+
+/* What a thread's magazines hold beyond one step stays in them, for the thread that
+ * gets the heap next, or for pool_tidy. */
+static void detach(heap_t *heap) {
+  heap->owner.busy++;
+  flush_step(&heap->owner);
+  magazines_drop(heap);
+  pool_detach(&heap->owner); /* which ends being busy */
+  error_settle();
+}
+
+static void thread_ends(void *value) {
+  if ((uintptr_t)value == THREAD_HAS_HEAP) {
+    set_thread_state(THREAD_ENDS);
+    return;
+  }
+  heap_t *heap = the_heap;
+  the_heap = &the_null_heap;
+  thread_has_ended = true;
+  if (heap != &the_null_heap) detach(heap);
+}
+
+void thread_prepare(void) {
+  static hak_lock_t lock;
+  if (atomic32_load_acquire(&thread_key_exists)) return;
+  lock_acquire(&lock);
+  if (!atomic32_load_relaxed(&thread_key_exists) && pthread_key_create(&thread_key, thread_ends) == 0)
+    atomic32_store_release(&thread_key_exists, 1);
+  lock_release(&lock);
+}
+
+/* ---- Entering ------------------------------------------------------------------*/
+static heap_t *attach(void) {
+  owner_t *owner = pool_attach();
+  if (owner == NULL) return NULL;
+  heap_t *heap = heap_of(owner);
+  if (heap->id_word == 0) {
+    for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) heap->top[c] = heap->limit[c] = the_null_slot;
+    heap->id_word = word_make(heap->owner.id, 0);
+  }
+  return heap;
+}
+
+heap_t *thread_enter(void) {
+  heap_t *heap = the_heap;
+  if (HAK_UNLIKELY(heap == &the_null_heap)) {
+    thread_prepare();
+    heap = attach();
+    if (heap == NULL) return NULL;
+    if (!thread_has_ended) {
+      the_heap = heap; /* first: pthread_setspecific may allocate */
+      set_thread_state(THREAD_HAS_HEAP);
+    }
+  }
+  heap->owner.busy++;
+  /* A fork in another thread copies what we have stored so far, in order: no
+   * change may be seen before the flag. Compiler order is enough, see
+   * docs/design.md on fork. */
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  return heap;
+}
+
+void thread_leave(heap_t *heap) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  heap->owner.busy--;
+  if (HAK_UNLIKELY(the_heap != heap)) detach(heap); /* borrowed by an ended thread */
+  error_settle();
+}
+
+/* ---- Leaving for good, and forks ---------------------------------------------------*/
+void thread_flush(void) {
+  if (the_heap == &the_null_heap) return;
+  heap_t *heap = thread_enter();
+  flush_heap(heap);
+  thread_leave(heap);
+}
+
+void thread_before_fork(void) { pool_before_fork(); }
+void thread_after_fork(void) { pool_after_fork(the_heap == &the_null_heap ? NULL : &the_heap->owner); }

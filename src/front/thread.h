@@ -1,0 +1,30 @@
+/*
+ * The life of a thread: how it gets its heap, enters and leaves the allocator, and what
+ * becomes of the heap when it ends or forks.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_THREAD_H
+#define HAK_THREAD_H
+
+#include "heap.h"
+
+HAK_C_BEGIN
+
+/* The calling thread's heap; made at first use. NULL when there is no memory. In
+ * a thread that has ended as far as we know (its last destructors run), a heap
+ * that must be given back with thread_leave. */
+heap_t *thread_enter(void);
+void thread_leave(heap_t *heap);
+
+/* flush_heap for the calling thread, if it has a heap. */
+void thread_flush(void);
+
+/* Prepares thread ends to be noticed; before the first heap, any number of times. */
+void thread_prepare(void);
+/* Before a fork, and in the child: heaps of threads that are not here. */
+void thread_before_fork(void);
+void thread_after_fork(void);
+
+HAK_C_END
+#endif

@@ -1,0 +1,22 @@
+/* See trim.h. SPDX-License-Identifier: MIT */
+#include "trim.h"
+
+#include "../arena/arena.h"
+#include "../front/flush.h"
+#include "../front/thread.h"
+#include "../slab/pool.h"
+#include "../slab/purge.h"
+#include "../support/error.h"
+
+size_t trim(size_t keep_bytes) {
+  thread_flush();
+  pool_sweep(flush_step);
+  size_t purged = pool_purge_pages();
+  if (the_heap != &the_null_heap) {
+    heap_t *heap = thread_enter();
+    purged += purge_pages(&heap->owner);
+    thread_leave(heap);
+  }
+  error_settle();
+  return purged + arena_purge(keep_bytes);
+}

@@ -1,0 +1,20 @@
+/*
+ * Giving back all that can be given, because somebody asks for it.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_TRIM_H
+#define HAK_TRIM_H
+
+#include "../base/base.h"
+
+HAK_C_BEGIN
+
+/* Flushes the calling thread's heap and what waits in those of ended threads, and
+ * returns memory to the system: pages of their slabs without a live block, and what the
+ * arena holds free but for `keep_bytes`. Returns the bytes. Thread-safe; takes as long
+ * as there is work. */
+size_t trim(size_t keep_bytes);
+
+HAK_C_END
+#endif

@@ -61,6 +61,33 @@ TEST(Lock, SleepersAreWoken) {
   EXPECT_EQ(done.load(), kThreads);
 }
 
+/* The lock is taken again before the thread that was woken for it can run. */
+TEST(Lock, AWokenThreadLooksAgain) {
+  static hak_lock_t lock;
+  for (int round = 0; round < 50; round++) {
+    std::atomic<int> id{0};
+    std::atomic<bool> held{true}, both{false};
+    lock_acquire(&lock);
+    std::thread waiter([&] {
+      id = gettid();
+      lock_acquire(&lock);
+      both = held.load();
+      lock_release(&lock);
+    });
+    sleeps(id);
+    held = false;
+    lock_release(&lock);
+    lock_acquire(&lock);
+    held = true;
+    for (int i = 0; i < 100 && !both; i++) std::this_thread::yield(); /* its turn to look */
+    held = false;
+    lock_release(&lock);
+    waiter.join();
+    ASSERT_FALSE(both.load()) << "two are inside";
+    ASSERT_EQ(atomic32_load_relaxed(&lock.state), 0u);
+  }
+}
+
 TEST(Gate, TheForkingThreadPassesAndOthersWait) {
   static hak_gate_t first, second;
   hak_gate_t *const gates[] = {&first, &second};

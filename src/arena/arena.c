@@ -39,6 +39,14 @@ static struct {
   bool has_forked;          /* this process is a child: see arena_after_fork    */
 } arena;
 
+static const zone_kind_t zone_kinds[ZONE_COUNT] = {
+    [ZONE_SMALL] = {.granule_units = SUPERSLAB_UNITS,
+                    .commit = map_commit_units,
+                    .purge = os_purge,
+                    .wants_huge_pages = dense_wants_huge_pages},
+    [ZONE_HUGE] = {.granule_units = SUPERSLAB_UNITS, .commit = map_commit_units, .purge = os_purge},
+};
+
 static bool is_ready(void) { return HAK_LIKELY(atomic32_load_acquire(&arena.is_ready)); }
 
 bool arena_ready(void) {
@@ -46,7 +54,7 @@ bool arena_ready(void) {
   gate_enter(&arena_gate);
   bool ready = atomic32_load_relaxed(&arena.is_ready) || map_init();
   if (ready && !atomic32_load_relaxed(&arena.is_ready)) {
-    zones_prepare();
+    zones_prepare(zone_kinds);
     atomic32_store_release(&arena.is_ready, 1);
   }
   gate_leave(&arena_gate);
@@ -71,13 +79,9 @@ static void give_units(unit_t first, size_t units) {
   zone_join(first, units);
 }
 
-static bool wants_huge_pages(unit_t first, size_t units) {
-  return dense_wants_huge_pages(first, units, arena.used_units);
-}
-
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
-  if (*first == 0) *first = zone_grow(zone, units, align_units, wants_huge_pages);
+  if (*first == 0) *first = zone_grow(zone, units, align_units, arena.used_units);
   if (*first == 0) return false;
   size_t reused = take_units(*first, units);
   arena.used_units += units;
@@ -172,7 +176,7 @@ bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
   gate_enter(&arena_gate);
   /* At the end of the zone there is always more, if the system grants it. */
   bool there = zone_free_units_from(behind) >= more ||
-               (zone_grow_behind(behind, more, wants_huge_pages) && zone_free_units_from(behind) >= more);
+               (zone_grow_behind(behind, more, arena.used_units) && zone_free_units_from(behind) >= more);
   if (there) {
     arena.reused_units += take_units(behind, more);
     arena.used_units += more;
@@ -212,7 +216,7 @@ static void hand_back(unit_t first, size_t units, bool purged) {
 /* Where the system refuses, one locked page may be the reason: the others go. Returns
  * the units that went. */
 static size_t purge_claimed(unit_t first, size_t units) {
-  bool purged = os_purge(map_address(first), units << UNIT_SHIFT);
+  bool purged = zone_look(zone_of(first))->kind->purge(map_address(first), units << UNIT_SHIFT);
   if (purged || units == 1) {
     hand_back(first, units, purged);
     return purged ? units : 0;

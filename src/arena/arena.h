@@ -64,12 +64,6 @@ HAK_INLINE void arena_relieve(size_t freed_units) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&arena_is_strained) != 0)) arena_relieve_now(freed_units);
 }
 
-/* What the layers above tell, so that the arena knows how dense the heap is before it
- * asks for huge pages: changes of the free bytes inside slabs, and of the units in
- * large blocks. */
-void arena_note_free_in_slabs(int64_t change_bytes);
-void arena_note_large(int64_t change_units);
-
 typedef struct {
   size_t committed, used, dirty, metadata;
 } arena_usage_t;

@@ -1,7 +1,6 @@
 /* See dense.h. SPDX-License-Identifier: MIT */
 #include "dense.h"
 
-#include "arena.h"
 #include "zone.h"
 
 enum { PROBES = 8, CREDIT_FOR_DENSE = 8 };
@@ -22,8 +21,8 @@ static struct {
   int64_t used_bytes, free_in_slabs_bytes;
 } last_growth;
 
-void arena_note_free_in_slabs(int64_t change_bytes) { atomic64_add_relaxed(&free_in_slabs_bytes, (uint64_t)change_bytes); }
-void arena_note_large(int64_t change_units) { atomic64_add_relaxed(&large_units, (uint64_t)change_units); }
+void dense_note_free_in_slabs(int64_t change_bytes) { atomic64_add_relaxed(&free_in_slabs_bytes, (uint64_t)change_bytes); }
+void dense_note_large(int64_t change_units) { atomic64_add_relaxed(&large_units, (uint64_t)change_units); }
 
 static bool is_resident(unit_t unit) {
   unsigned char resident = 0;
@@ -71,7 +70,7 @@ static bool slabs_are_dense(int64_t used_bytes) {
 
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
   size_t used_bytes = used_units << UNIT_SHIFT;
-  if (zone_of(first) != ZONE_SMALL || !slabs_are_dense((int64_t)used_bytes) || used_bytes < from_bytes) return false;
+  if (!slabs_are_dense((int64_t)used_bytes) || used_bytes < from_bytes) return false;
   bool is_large_heap = (int64_t)atomic64_load_relaxed(&large_units) >= (int64_t)(used_units / 8);
   return !is_large_heap || has_credit(first, units);
 }

@@ -18,8 +18,13 @@
 
 HAK_C_BEGIN
 
-/* Of a step by which a zone grows, with so many units in use in all. The arena's gate
- * is held. */
+/* What the layers above tell: changes of the free bytes inside slabs, and of the units
+ * in large blocks. Thread-safe. */
+void dense_note_free_in_slabs(int64_t change_bytes);
+void dense_note_large(int64_t change_units);
+
+/* Of a step by which the small zone grows, with so many units in use in all. The
+ * arena's gate is held. */
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units);
 
 HAK_C_END

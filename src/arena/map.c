@@ -64,10 +64,10 @@ static void uncommit(void *at, size_t bytes) {
 }
 
 /* How far `table` of the zone has to be mapped for units below `to`. The page where the
- * other zone's elements begin is mapped already (share_pages). */
+ * next zone's elements begin is mapped already (share_pages). */
 static size_t table_wanted(zone_id_t zone, int table, size_t to) {
   size_t page = os_page_bytes(), wanted = align_up(table_offset(table, align_up(to, SUPERSLAB_UNITS)), page);
-  return zone == ZONE_SMALL ? min_size(wanted, align_down(table_offset(table, the_map.zone_end[zone]), page)) : wanted;
+  return zone + 1 < ZONE_COUNT ? min_size(wanted, align_down(table_offset(table, the_map.zone_end[zone]), page)) : wanted;
 }
 
 /* Maps `table` of the zone for units below `to`. `at` and `bytes` say what was mapped. */
@@ -156,29 +156,37 @@ static void plan(char *base, size_t bytes, bool is_held) {
   the_map.metadata_end = the_map.metadata + bytes / 64;
   next = the_map.metadata_end + GUARD_BYTES;
 
-  /* Where the zones meet, their tables' elements had better not share pages; in a
-   * small window they may (share_pages). */
+  /* The rest is the zones', in equal parts. Where they meet, their tables' elements had
+   * better not share pages; in a small window they may (share_pages). */
   size_t granule = page_granule_units();
   if (granule > units / 64) granule = SUPERSLAB_UNITS;
   size_t first = align_up((size_t)(next - base) >> UNIT_SHIFT, granule);
-  size_t middle = align_up(first + (units - first) / 2, granule);
-  the_map.zone_first[ZONE_SMALL] = (unit_t)first;
-  the_map.zone_end[ZONE_SMALL] = (unit_t)middle;
-  the_map.zone_first[ZONE_HUGE] = (unit_t)middle;
-  the_map.zone_end[ZONE_HUGE] = (unit_t)align_down(units, SUPERSLAB_UNITS);
+  for (zone_id_t z = 0; z < ZONE_COUNT; z++) {
+    the_map.zone_first[z] = (unit_t)align_up(first + (units - first) / ZONE_COUNT * z, granule);
+    if (z > 0) the_map.zone_end[z - 1] = the_map.zone_first[z];
+  }
+  the_map.zone_end[ZONE_COUNT - 1] = (unit_t)align_down(units, SUPERSLAB_UNITS);
   the_map.is_held = is_held;
 }
 
-/* Maps the pages in which both zones have elements, if there are any. */
+/* Maps the page in which a table has the first elements of a zone and others before. */
+static bool share_page(zone_id_t zone, int table) {
+  size_t start = table_offset(table, the_map.zone_first[zone]), page = os_page_bytes();
+  char *at = table_start(table) + align_down(start, page);
+  mapped_to[zone][table] = align_up(start, page);
+  if (start % page == 0) return true;
+  if (!(table == 0 ? os_map_over(at, page) : map_commit(at, page) == OS_MAPPED)) return false;
+  mapped_bytes += page;
+  return true;
+}
+
+/* Maps the pages in which two zones have elements, if there are any. The first zone
+ * maps its own. */
 static bool share_pages(void) {
   for (int i = 0; i < TABLES; i++) {
-    size_t meeting = table_offset(i, the_map.zone_first[ZONE_HUGE]), page = os_page_bytes();
-    char *at = table_start(i) + align_down(meeting, page);
-    mapped_to[ZONE_SMALL][i] = align_down(table_offset(i, the_map.zone_first[ZONE_SMALL]), page);
-    mapped_to[ZONE_HUGE][i] = align_up(meeting, page);
-    if (meeting % page == 0) continue;
-    if (!(i == 0 ? os_map_over(at, page) : map_commit(at, page) == OS_MAPPED)) return false;
-    mapped_bytes += page;
+    mapped_to[0][i] = align_down(table_offset(i, the_map.zone_first[0]), os_page_bytes());
+    for (zone_id_t z = 1; z < ZONE_COUNT; z++)
+      if (!share_page(z, i)) return false;
   }
   return true;
 }

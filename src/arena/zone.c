@@ -3,18 +3,16 @@
 
 #include "runs.h"
 
-enum {
-  /* Steps of growth: an eighth of what is there, within these bounds. */
-  STEP_MIN_UNITS = SUPERSLAB_UNITS,
-  STEP_MAX_UNITS = 32 * SUPERSLAB_UNITS,
-};
+/* Steps of growth are an eighth of what is there: a granule at least, and no more than
+ * this or a granule. */
+enum { STEP_MAX_UNITS = 32 * SUPERSLAB_UNITS };
 
 static zone_t zones[ZONE_COUNT];
 
-void zones_prepare(void) {
+void zones_prepare(const zone_kind_t kinds[ZONE_COUNT]) {
   for (int z = 0; z < ZONE_COUNT; z++) {
     unit_t first = the_map.zone_first[z];
-    zones[z] = (zone_t){.extent_count = 1, .extents = {{first, first}}};
+    zones[z] = (zone_t){.kind = &kinds[z], .extent_count = 1, .extents = {{first, first}}};
   }
 }
 
@@ -125,7 +123,7 @@ unit_t zone_find(zone_id_t zone, size_t units, size_t align_units) {
 static bool begin_extent(zone_id_t id, size_t *skip) {
   zone_t *zone = &zones[id];
   extent_t *last = last_extent(zone);
-  size_t next = last->end + *skip;
+  size_t next = last->end + align_up(*skip, zone->kind->granule_units);
   if (next >= the_map.zone_end[id]) return false;
   if (last->first != last->end) {
     if (zone->extent_count == ZONE_EXTENTS_MOST) return false;
@@ -136,13 +134,15 @@ static bool begin_extent(zone_id_t id, size_t *skip) {
   return true;
 }
 
-static os_mapped_t grow_by(zone_id_t id, size_t units, bool (*huge_pages)(unit_t first, size_t units)) {
+static os_mapped_t grow_by(zone_id_t id, size_t units, size_t used_units) {
   extent_t *last = last_extent(&zones[id]);
   unit_t first = last->end;
   if (units > the_map.zone_end[id] - first) return OS_REFUSED;
-  os_mapped_t mapped = map_commit_units(id, first, (unit_t)(first + units));
+  const zone_kind_t *kind = zones[id].kind;
+  os_mapped_t mapped = kind->commit(id, first, (unit_t)(first + units));
   if (mapped != OS_MAPPED) return mapped;
-  if (huge_pages(first, units)) os_want_huge_pages(map_address(first), units << UNIT_SHIFT);
+  if (kind->wants_huge_pages != NULL && kind->wants_huge_pages(first, units, used_units))
+    os_want_huge_pages(map_address(first), units << UNIT_SHIFT);
   last->end = (unit_t)(first + units);
   zone_join(first, units);
   return OS_MAPPED;
@@ -154,30 +154,30 @@ static unit_t last_free(const extent_t *last) {
 }
 
 /* Grows the last extent so that its last free run has room. */
-static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units,
-                             bool (*huge_pages)(unit_t first, size_t units)) {
+static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units, size_t used_units) {
   const extent_t *last = last_extent(&zones[id]);
   size_t aligned = align_unit(last_free(last), align_units);
   if (aligned + units <= last->end) return OS_MAPPED;
-  size_t needed = align_up(aligned + units - last->end, SUPERSLAB_UNITS);
-  size_t step = max_size((last->end - the_map.zone_first[id]) / 8, STEP_MIN_UNITS);
-  step = align_down(min_size(step, STEP_MAX_UNITS), SUPERSLAB_UNITS);
-  if (step > needed && grow_by(id, step, huge_pages) == OS_MAPPED) return OS_MAPPED;
-  return grow_by(id, needed, huge_pages);
+  size_t granule = zones[id].kind->granule_units;
+  size_t needed = align_up(aligned + units - last->end, granule);
+  size_t step = min_size((last->end - the_map.zone_first[id]) / 8, STEP_MAX_UNITS);
+  step = align_down(max_size(step, granule), granule);
+  if (step > needed && grow_by(id, step, used_units) == OS_MAPPED) return OS_MAPPED;
+  return grow_by(id, needed, used_units);
 }
 
-unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units, bool (*huge_pages)(unit_t first, size_t units)) {
+unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units, size_t used_units) {
   size_t skip = SUPERSLAB_UNITS;
   for (;;) {
-    os_mapped_t mapped = grow_last(zone, units, align_units, huge_pages);
+    os_mapped_t mapped = grow_last(zone, units, align_units, used_units);
     if (mapped == OS_MAPPED) return (unit_t)align_unit(last_free(last_extent(&zones[zone])), align_units);
     if (mapped == OS_REFUSED || !begin_extent(zone, &skip)) return 0;
   }
 }
 
-bool zone_grow_behind(unit_t end, size_t units, bool (*huge_pages)(unit_t first, size_t units)) {
+bool zone_grow_behind(unit_t end, size_t units, size_t used_units) {
   zone_id_t id = zone_of(end - 1);
   const extent_t *last = last_extent(&zones[id]);
   if (last_free(last) != end && end != last->end) return false;
-  return grow_last(id, units, 1, huge_pages) == OS_MAPPED;
+  return grow_last(id, units, 1, used_units) == OS_MAPPED;
 }

@@ -20,6 +20,20 @@
 
 HAK_C_BEGIN
 
+/* What the memory of a zone is: an entry for each zone is in arena.c. */
+typedef struct {
+  /* It grows by multiples of so many units, which are a multiple of a SuperSlab. */
+  size_t granule_units;
+  /* Makes the units [from, to) and their elements in the tables usable, as
+   * map_commit_units. */
+  os_mapped_t (*commit)(zone_id_t zone, unit_t from, unit_t to);
+  /* Gives the pages of free units back to the system; false if it refuses. */
+  bool (*purge)(void *at, size_t bytes);
+  /* Whether new units shall have huge pages, with so many in use in all. NULL: whoever
+   * takes them decides. The arena's gate is held. */
+  bool (*wants_huge_pages)(unit_t first, size_t units, size_t used_units);
+} zone_kind_t;
+
 /* Units [first, end) exist; multiples of a SuperSlab. */
 typedef struct {
   unit_t first, end;
@@ -29,15 +43,20 @@ typedef struct {
 enum { ZONE_EXTENTS_MOST = 16 };
 
 typedef struct {
+  const zone_kind_t *kind;
   unit_t free_runs; /* root of the tree */
   size_t extent_count;
   extent_t extents[ZONE_EXTENTS_MOST]; /* in order of address; the last one grows */
 } zone_t;
 
 /* When the window has been found. */
-void zones_prepare(void);
+void zones_prepare(const zone_kind_t kinds[ZONE_COUNT]);
 const zone_t *zone_look(zone_id_t zone);
-HAK_INLINE zone_id_t zone_of(unit_t unit) { return unit < the_map.zone_first[ZONE_HUGE] ? ZONE_SMALL : ZONE_HUGE; }
+HAK_INLINE zone_id_t zone_of(unit_t unit) {
+  unsigned zone = ZONE_COUNT - 1;
+  while (zone > 0 && unit < the_map.zone_first[zone]) zone--;
+  return (zone_id_t)zone;
+}
 /* The extent that the unit lies in; NULL if it does not exist. */
 const extent_t *zone_extent(unit_t unit);
 /* Whether a unit exists and is free. */
@@ -56,12 +75,11 @@ void zone_join(unit_t first, size_t units);
 
 /* Grows so that there are `units` at that alignment at the end, and says where: by an
  * eighth of what is there, or by what is needed if the system refuses that. 0 if it
- * refuses that as well. `huge_pages` is asked whether what is new shall have huge
- * pages. */
-unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units, bool (*huge_pages)(unit_t first, size_t units));
+ * refuses that as well. `used_units` are in use in all zones. */
+unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units, size_t used_units);
 /* Grows so that the units behind `end`, which is where a run ends, are free, if that
  * is where the zone ends. */
-bool zone_grow_behind(unit_t end, size_t units, bool (*huge_pages)(unit_t first, size_t units));
+bool zone_grow_behind(unit_t end, size_t units, size_t used_units);
 
 /* Goes through the SuperSlabs of a run: the number of each, and its units that belong to
  * the run. */

@@ -2,6 +2,7 @@
 #include "slab.h"
 
 #include "../arena/arena.h"
+#include "../arena/dense.h"
 #include "../support/error.h"
 
 /* ---- Lists ---------------------------------------------------------------------
@@ -37,7 +38,7 @@ void slab_unlist(owner_t *owner, unit_t slab) {
 void slab_tell_arena(owner_t *owner) {
   int64_t change = owner->free_bytes - owner->free_bytes_told;
   if (change == 0) return;
-  arena_note_free_in_slabs(change);
+  dense_note_free_in_slabs(change);
   owner->free_bytes_told = owner->free_bytes;
 }
 
@@ -51,7 +52,7 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   bool single = size_class_is_single(size_class);
   unit_t slab = arena_take(ZONE_SMALL, c->slab_units, single ? 1 : c->slab_units, is_zero);
   if (slab == 0) return 0;
-  if (single) arena_note_large(c->slab_units);
+  if (single) dense_note_large(c->slab_units);
   unit_record_t *r = map_record(slab);
   r->slab.capacity = r->slab.free_count = c->capacity;
   r->slab.first_word = 0;
@@ -88,7 +89,7 @@ static void clear_remote_bits(unit_t slab, unsigned size_class) {
 /* Every block is free and the slab is in no list. */
 static void unmake_slab(unit_t slab, unsigned size_class) {
   size_t units = size_classes[size_class].slab_units;
-  if (size_class_is_single(size_class)) arena_note_large(-(int64_t)units);
+  if (size_class_is_single(size_class)) dense_note_large(-(int64_t)units);
   else clear_remote_bits(slab, size_class);
   write_words(slab, units, 0, 0);
   arena_give(slab, units);
@@ -201,7 +202,7 @@ bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   bool extended = arena_extend(slab, old_units, new_units);
   if (extended) {
     map_record(slab)->slab.size_class = (uint8_t)new_class;
-    arena_note_large((int64_t)new_units - (int64_t)old_units);
+    dense_note_large((int64_t)new_units - (int64_t)old_units);
     for (size_t i = old_units; i < new_units; i++) atomic32_store_relaxed(map_word(slab + i), word_make(0, KIND_INNER));
   }
   atomic32_store_release(map_word(slab), word_make(word_owner(word), extended ? new_class : word_kind(word)));

@@ -14,7 +14,7 @@ class Dense : public testing::Test {
   /* The zone grows with so much in use in all and so much of it free in slabs. */
   bool Grows(double used_mib, double free_mib) {
     const auto free_bytes = static_cast<int64_t>(free_mib * (1 << 20));
-    arena_note_free_in_slabs(free_bytes - free_before_);
+    dense_note_free_in_slabs(free_bytes - free_before_);
     free_before_ = free_bytes;
     return dense_wants_huge_pages(the_map.zone_first[ZONE_SMALL], SUPERSLAB_UNITS,
                                   static_cast<size_t>(used_mib * (1 << 20)) / UNIT_BYTES);
@@ -58,7 +58,7 @@ TEST_F(Dense, AHeapThatShrankAndGrowsAgainIsSeenAsItIs) {
 /* Of large blocks a step of growth is a witness: the next one gets huge pages if it is used. */
 TEST_F(Dense, LargeBlocksEarnThem) {
   constexpr size_t kUnits = 4 * SUPERSLAB_UNITS, kUsed = 10 * kUnits;
-  arena_note_large(kUsed);
+  dense_note_large(kUsed);
   for (unit_t every : {1u, 2u, 3u}) { /* blocks of 64, 65 and 129 KiB */
     const unit_t run = arena_take(ZONE_SMALL, kUnits, 1, nullptr);
     ASSERT_NE(run, 0u);
@@ -70,10 +70,6 @@ TEST_F(Dense, LargeBlocksEarnThem) {
     arena_give(run, kUnits);
     arena_purge(0);
   }
-}
-
-TEST_F(Dense, TheZoneOfHugeBlocksIsNotAsked) {
-  EXPECT_FALSE(dense_wants_huge_pages(the_map.zone_first[!ZONE_SMALL], SUPERSLAB_UNITS, 4096));
 }
 
 }  // namespace

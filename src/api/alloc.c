@@ -1,13 +1,13 @@
 /* See alloc.h. SPDX-License-Identifier: MIT */
 #include "alloc.h"
 
-#include "../arena/arena.h"
 #include "../arena/huge.h"
 #include "../arena/pages.h"
 #include "../front/boundary.h"
 #include "../os/os.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
+#include "address.h"
 #include "foreign.h"
 
 #include <errno.h>
@@ -18,18 +18,9 @@ static void *no_memory(void) {
   return NULL;
 }
 
-HAK_INLINE bool is_class(uint32_t word) { return word_owner(word) != 0 && word_kind(word) < SIZE_CLASS_COUNT; }
-
 /* Whether a block of class `served` may be what a request of class `wanted` got. */
 HAK_INLINE bool class_may_serve(unsigned wanted, unsigned served) {
   return (wanted <= served && served <= size_class_stand_in(wanted)) || size_class_coarse(wanted) == served;
-}
-
-/* Bytes of the block that an address lies in, whose word is no class's. */
-static size_t bytes_around(const void *address) {
-  size_t unit = map_unit_of(address);
-  while (atomic32_load_relaxed(map_word(unit)) == word_make(0, KIND_INNER)) unit--;
-  return alloc_usable_size(map_address((unit_t)unit));
 }
 
 /* ---- malloc --------------------------------------------------------------------*/
@@ -51,27 +42,26 @@ HAK_NOINLINE void *alloc_slow(size_t bytes) {
 }
 
 /* ---- free ----------------------------------------------------------------------*/
-static HAK_NOINLINE void free_any(void *block) {
-  uint32_t word = map_lookup(block);
+static HAK_NOINLINE void free_any(void *block, uint32_t word) {
   int saved_errno = errno;
-  if (HAK_LIKELY(is_class(word)))
-    boundary_free(block, word);
-  else if (word == word_make(0, KIND_HUGE)) {
-    if (block != map_address((unit_t)map_unit_of(block)))
-      error_report(ERROR_INTERIOR_FREE, block, bytes_around(block), 0);
-    else if (!huge_free(block))
-      error_report(ERROR_DOUBLE_FREE, block, 0, 0);
-  } else if (word == word_make(0, KIND_INNER)) {
-    error_report(ERROR_INTERIOR_FREE, block, bytes_around(block), 0);
-  } else if (arena_has(map_unit_of(block)) || !foreign_free(block)) {
-    error_report(ERROR_WILD_FREE, block, 0, 0);
+  address_kind_t kind = address_kind(block, word);
+  switch (kind) {
+    case ADDRESS_CLASS: boundary_free(block, word); break;
+    case ADDRESS_HUGE:
+      if (!huge_free(block)) error_report(ERROR_DOUBLE_FREE, block, 0, 0);
+      break;
+    case ADDRESS_OUTSIDE:
+      if (!foreign_free(block)) address_report_free(block, kind);
+      break;
+    default: address_report_free(block, kind); break;
   }
   errno = saved_errno;
 }
 
 void alloc_free_slow(void *block) {
-  if (block == NULL || boundary_free_quickly(block, map_lookup(block))) return;
-  free_any(block);
+  if (block == NULL) return;
+  uint32_t word = map_lookup(block);
+  if (!boundary_free_quickly(block, word)) free_any(block, word);
 }
 
 /* Whether realloc leaves a block of `held` bytes where it is when it shrinks to
@@ -105,8 +95,8 @@ static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_b
   if (word == 0) return true; /* foreign or a mistake: alloc_free says */
   if (may_be_shrunk && atomic32_load_relaxed(&some_stayed_large) && bytes <= alloc_usable_size(block)) return true;
   bool may_be_grown = atomic32_load_relaxed(&some_grew_ahead) != 0;
-  if (!is_class(word)) {
-    if (word != word_make(0, KIND_HUGE)) return true; /* inside a block: alloc_free says */
+  if (!word_is_class(word)) {
+    if (address_kind(block, word) != ADDRESS_HUGE) return true; /* inside a block: alloc_free says */
     return bytes <= PTRDIFF_MAX && huge_may_have_size(block, bytes, may_be_grown ? most_grown(bytes) : bytes);
   }
   if (bytes > LARGE_MAX_BYTES) return false;
@@ -195,6 +185,10 @@ static void *grow_single(void *block, uint32_t word, size_t bytes) {
 static void *realloc_class(void *block, uint32_t word, size_t bytes) {
   unsigned size_class = word_kind(word);
   size_t old_bytes = size_classes[size_class].block_bytes;
+  if (slab_block_number(block, slab_first_unit((unit_t)map_unit_of(block), size_class), size_class) < 0) {
+    error_report(ERROR_INTERIOR_FREE, block, old_bytes, 0);
+    return no_memory();
+  }
   if (stays_when_shrunk(old_bytes, bytes)) return block;
   if (bytes < old_bytes) return realloc_smaller(block, old_bytes, bytes);
   if (size_class_is_single(size_class)) {
@@ -206,6 +200,14 @@ static void *realloc_class(void *block, uint32_t word, size_t bytes) {
   return moved != NULL ? moved : realloc_by_copy(block, old_bytes, bytes);
 }
 
+/* One that was made huge by its alignment may be smaller than that, and grow. */
+static void *realloc_huge(void *block, size_t bytes) {
+  size_t old_bytes = huge_usable_size(block);
+  if (bytes <= min_size(old_bytes, LARGE_MAX_BYTES / 2)) return realloc_smaller(block, old_bytes, bytes);
+  void *moved = huge_realloc(block, bytes);
+  return moved != NULL ? moved : no_memory();
+}
+
 void *alloc_realloc(void *block, size_t bytes) {
   if (block == NULL) return alloc_malloc(bytes);
   if (bytes == 0) {
@@ -214,27 +216,13 @@ void *alloc_realloc(void *block, size_t bytes) {
   }
   if (HAK_UNLIKELY(bytes > PTRDIFF_MAX)) return no_memory();
   uint32_t word = map_lookup(block);
-  if (HAK_LIKELY(is_class(word))) {
-    unsigned size_class = word_kind(word);
-    if (slab_block_number(block, slab_first_unit((unit_t)map_unit_of(block), size_class), size_class) < 0) {
-      error_report(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
-      return no_memory();
-    }
-    return realloc_class(block, word, bytes);
+  if (HAK_LIKELY(word_is_class(word))) return realloc_class(block, word, bytes);
+  address_kind_t kind = address_kind_of_others(block, word);
+  switch (kind) {
+    case ADDRESS_HUGE: return realloc_huge(block, bytes);
+    case ADDRESS_OUTSIDE: return realloc_foreign(block, bytes);
+    default: address_report_free(block, kind); return no_memory();
   }
-  if (word == word_make(0, KIND_HUGE) && block == map_address((unit_t)map_unit_of(block))) {
-    /* One that was made huge by its alignment may be smaller than that, and grow. */
-    size_t old_bytes = huge_usable_size(block);
-    if (bytes <= min_size(old_bytes, LARGE_MAX_BYTES / 2)) return realloc_smaller(block, old_bytes, bytes);
-    void *moved = huge_realloc(block, bytes);
-    return moved != NULL ? moved : no_memory();
-  }
-  if (word == 0 && !arena_has(map_unit_of(block))) return realloc_foreign(block, bytes);
-  if (word == 0)
-    error_report(ERROR_WILD_FREE, block, 0, 0);
-  else
-    error_report(ERROR_INTERIOR_FREE, block, bytes_around(block), 0);
-  return no_memory();
 }
 
 /* ---- Alignment -----------------------------------------------------------------*/
@@ -257,7 +245,7 @@ void *alloc_aligned(size_t alignment, size_t bytes) {
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
   if (block == NULL) return;
   uint32_t word = map_lookup(block);
-  bool fits = is_class(word) ? is_power_of_two(alignment) && class_may_serve(aligned_class(alignment, bytes), word_kind(word))
+  bool fits = word_is_class(word) ? is_power_of_two(alignment) && class_may_serve(aligned_class(alignment, bytes), word_kind(word))
                              : size_fits(block, word, bytes, false);
   if (fits)
     alloc_free(block);
@@ -269,9 +257,14 @@ void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
 size_t alloc_usable_size(const void *block) {
   if (block == NULL) return 0;
   uint32_t word = map_lookup(block);
-  if (HAK_LIKELY(is_class(word))) return size_classes[word_kind(word)].block_bytes;
-  if (word == word_make(0, KIND_HUGE)) return huge_usable_size(block);
-  size_t bytes = 0;
-  if (word == 0 && !arena_has(map_unit_of(block))) foreign_usable_size(block, &bytes);
-  return bytes;
+  switch (address_kind(block, word)) {
+    case ADDRESS_CLASS: return size_classes[word_kind(word)].block_bytes;
+    case ADDRESS_HUGE: return huge_usable_size(block);
+    case ADDRESS_OUTSIDE: {
+      size_t bytes = 0;
+      foreign_usable_size(block, &bytes);
+      return bytes;
+    }
+    default: return 0;
+  }
 }

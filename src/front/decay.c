@@ -13,7 +13,7 @@ enum { DECAY_MS = 1000 };
 
 /* Shrinks magazines that were not used for a second, a few at a time. */
 static void decay_magazines(heap_t *heap, uint64_t now_ms) {
-  enum { STEP_COST = 8192 }; /* see magazine_block_cost */
+  enum { STEP_COST = 8192 }; /* see capacity_block_cost */
   if (heap->decay_classes == 0) {
     if (now_ms < heap->decayed_ms + DECAY_MS) return;
     heap->decayed_ms = now_ms;

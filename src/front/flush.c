@@ -3,6 +3,7 @@
 
 #include "../slab/remote.h"
 #include "../slab/slab.h"
+#include "capacity.h"
 #include "magazine.h"
 
 void flush_heap(heap_t *heap) {
@@ -17,7 +18,7 @@ bool flush_step(owner_t *owner) {
   heap_t *heap = heap_of(owner);
   size_t left = STEP_COST;
   for (unsigned c = SIZE_CLASS_COUNT; c-- > 0;) {
-    size_t most = left / magazine_block_cost(c), held = magazine_count(heap, c);
+    size_t most = left / capacity_block_cost(c), held = magazine_count(heap, c);
     left -= magazine_flush(heap, c, most);
     if (held > most) return true;
   }

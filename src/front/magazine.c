@@ -6,37 +6,15 @@
 #include "../slab/pool.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
+#include "capacity.h"
 
 #include <string.h>
 
-enum {
-  FIRST_CAPACITY = 15, /* and at most FIRST_BYTES of blocks */
-  FIRST_BYTES = 4 * 1024,
-  BATCH_CAPACITY = 127, /* running empty alone grows it to this, and to BATCH_BYTES */
-  BATCH_BYTES = 16 * 1024,
-  MAX_CAPACITY = 8191,
-  BORROWED_MOST = 16, /* blocks */
-  HAND_STEPS = 24,
-  FLUSH_COST = 8192, /* of one overflow: magazine_block_cost */
-  FLUSH_BYTES = 2 * 1024 * 1024, /* as much as a call purges */
-};
-/* What all magazines of a process may hold, shared among its threads, but each
- * has the least. */
-static const size_t budget_bytes = HAK_MIB(64), budget_most = HAK_MIB(32), budget_least = HAK_KIB(512);
+enum { BORROWED_MOST = 16 /* blocks */, HAND_STEPS = 24 };
 
-static size_t budget(void) {
-  size_t threads = pool_owner_count() - pool_pooled_count();
-  size_t share = budget_bytes / (threads > 0 ? threads : 1);
-  return min_size(max_size(share, budget_least), budget_most);
-}
+static size_t budget(void) { return capacity_budget(pool_owner_count() - pool_pooled_count()); }
 
 HAK_INLINE size_t array_bytes(size_t capacity) { return max_size((capacity + 1) * sizeof(void *), HAK_CACHE_LINE); }
-HAK_INLINE void **slots_of(const heap_t *heap, unsigned size_class) {
-  return heap->limit[size_class] - heap->magazines[size_class].capacity;
-}
-HAK_INLINE size_t count_of(const heap_t *heap, unsigned size_class) {
-  return (size_t)(heap->top[size_class] - slots_of(heap, size_class));
-}
 
 /* ---- Capacity --------------------------------------------------------------------*/
 
@@ -44,8 +22,8 @@ HAK_INLINE size_t count_of(const heap_t *heap, unsigned size_class) {
  * failure it keeps the old one. */
 static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
   magazine_t *m = &heap->magazines[size_class];
-  void **old = slots_of(heap, size_class), **slots = the_null_slot;
-  size_t count = count_of(heap, size_class), old_capacity = m->capacity;
+  void **old = magazine_slots(heap, size_class), **slots = the_null_slot;
+  size_t count = magazine_count(heap, size_class), old_capacity = m->capacity;
   HAK_ASSERT(count <= capacity && is_power_of_two(capacity + 1));
   if (capacity > 0) {
     slots = metadata_take(array_bytes(capacity));
@@ -60,45 +38,29 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
   return true;
 }
 
-/* Where a magazine begins, and below which it never shrinks; a single block that
- * stays is worth much memory, so those magazines may go. */
-static size_t first_capacity(unsigned size_class) {
-  size_t blocks = FIRST_BYTES / size_classes[size_class].block_bytes, capacity = FIRST_CAPACITY;
-  while (capacity > 1 && capacity > blocks) capacity /= 2;
-  return capacity;
-}
-
-static size_t least_capacity(unsigned size_class) {
-  return size_class_is_single(size_class) ? 0 : first_capacity(size_class);
-}
-
 /* Widens the magazine if the budget allows, making room by shrinking others that
  * were not used lately: the clock algorithm, a few steps of its hand at a time. */
 static bool widen(heap_t *heap, unsigned size_class, size_t capacity) {
-  size_t more_bytes = (capacity - heap->magazines[size_class].capacity) * size_classes[size_class].block_bytes;
-  size_t most = budget();
-  if (capacity > MAX_CAPACITY || more_bytes > most) return false;
+  size_t more = capacity - heap->magazines[size_class].capacity, most = budget();
+  if (more == 0 || more * size_classes[size_class].block_bytes > most) return false;
+  size_t more_bytes = more * size_classes[size_class].block_bytes;
   for (int step = 0; step < HAND_STEPS && heap->capacity_bytes + more_bytes > most; step++) {
     unsigned c = heap->hand = (heap->hand == 0 ? SIZE_CLASS_COUNT : heap->hand) - 1;
     magazine_t *m = &heap->magazines[c];
-    if (c == size_class || m->capacity <= least_capacity(c)) continue;
+    if (c == size_class || m->capacity <= capacity_least(c)) continue;
     if (!m->used) magazine_shrink(heap, c);
     m->used = false; /* a second chance, then its turn comes */
   }
   /* Small blocks' first magazines are too little to be refused. */
-  bool fits = heap->capacity_bytes + more_bytes <= most || capacity <= least_capacity(size_class);
+  bool fits = heap->capacity_bytes + more_bytes <= most || capacity <= capacity_least(size_class);
   return fits && set_capacity(heap, size_class, capacity);
-}
-
-static bool widen_twice(heap_t *heap, unsigned size_class) {
-  return widen(heap, size_class, heap->magazines[size_class].capacity * 2u + 1);
 }
 
 size_t magazine_shrink(heap_t *heap, unsigned size_class) {
   magazine_t *m = &heap->magazines[size_class];
-  size_t capacity = m->capacity / 2, count = count_of(heap, size_class);
+  size_t capacity = m->capacity / 2, count = magazine_count(heap, size_class);
   size_t cost = magazine_flush(heap, size_class, (count + 1) / 2);
-  if (capacity >= least_capacity(size_class) && count_of(heap, size_class) <= capacity)
+  if (capacity >= capacity_least(size_class) && magazine_count(heap, size_class) <= capacity)
     set_capacity(heap, size_class, capacity);
   return cost;
 }
@@ -135,16 +97,11 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   if (is_zero != NULL) *is_zero = false;
   if (block != NULL) return block;
   magazine_t *m = &heap->magazines[size_class];
-  size_t block_bytes = size_classes[size_class].block_bytes;
-  if (m->capacity == 0)
-    widen(heap, size_class, first_capacity(size_class));
-  else if (m->missed && m->capacity < BATCH_CAPACITY && (size_t)m->capacity * block_bytes < BATCH_BYTES)
-    widen_twice(heap, size_class);
+  widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed));
   m->missed = m->used = true;
-  /* Half, so that frees that follow find room, too. */
-  size_t wanted = max_size((m->capacity + 1u) / 2, 1);
+  size_t wanted = capacity_refill(m->capacity);
   if (wanted == 1) return batch_refill(&heap->owner, size_class, &block, 1, is_zero) == 1 ? block : NULL;
-  void **slots = slots_of(heap, size_class);
+  void **slots = magazine_slots(heap, size_class);
   size_t got = batch_refill(&heap->owner, size_class, slots + 1, wanted, is_zero);
   if (got == 0) return NULL;
   /* Filling a slab may have freed in this class (it may purge, never malloc), but
@@ -153,21 +110,12 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   return slots[got];
 }
 
-/* How many blocks an overflow flushes: half, but no more than a call may take time
- * for, and no more memory than one call purges. */
-static size_t flush_count(unsigned size_class, size_t capacity) {
-  size_t most = min_size(FLUSH_COST / magazine_block_cost(size_class), FLUSH_BYTES / size_classes[size_class].block_bytes);
-  return min_size((capacity + 1) / 2, max_size(most, 1));
-}
-
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
-  if (m->capacity == 0) {
-    widen(heap, size_class, first_capacity(size_class));
-  } else if (!m->missed || !widen_twice(heap, size_class)) {
-    magazine_flush(heap, size_class, flush_count(size_class, m->capacity));
-  }
+  bool is_first = m->capacity == 0;
+  if (!widen(heap, size_class, capacity_when_full(size_class, m->capacity, m->missed)) && !is_first)
+    magazine_flush(heap, size_class, capacity_flush(size_class, m->capacity));
   m->missed = false;
   if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);
 }
@@ -177,28 +125,20 @@ bool magazine_is_full_unused(const heap_t *heap, unsigned size_class) {
   return m->capacity > 0 && !m->missed && heap->top[size_class] == heap->limit[size_class];
 }
 
-/* A tiny block is a bit; a mid one is a good part of a slab, which comes and goes; a
- * large one is a slab. */
-size_t magazine_block_cost(unsigned size_class) {
-  return size_class < TINY_CLASS_COUNT ? 1 : size_class < MID_CLASS_END ? 8 : 64;
-}
-
-size_t magazine_count(const heap_t *heap, unsigned size_class) { return count_of(heap, size_class); }
-
 size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
-  size_t held = count_of(heap, size_class);
+  size_t held = magazine_count(heap, size_class);
   count = min_size(count, held);
   if (count == 0) return 0;
-  void **slots = slots_of(heap, size_class);
+  void **slots = magazine_slots(heap, size_class);
   batch_flush(&heap->owner, size_class, slots + 1, count);
   memmove(slots + 1, slots + 1 + count, (held - count) * sizeof *slots);
   heap->top[size_class] = slots + held - count;
-  return count * magazine_block_cost(size_class);
+  return count * capacity_block_cost(size_class);
 }
 
 void magazines_drop(heap_t *heap) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    if (heap->magazines[c].capacity > FIRST_CAPACITY && count_of(heap, c) == 0) set_capacity(heap, c, 0);
+    if (heap->magazines[c].capacity > FIRST_CAPACITY && magazine_count(heap, c) == 0) set_capacity(heap, c, 0);
     heap->magazines[c].missed = heap->magazines[c].used = false;
   }
 }
@@ -231,8 +171,8 @@ static void check_blocks(void *const *blocks, size_t count, unsigned size_class)
 void magazines_check(const heap_t *heap) {
   size_t capacity_bytes = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    void **slots = slots_of(heap, c);
-    size_t count = count_of(heap, c);
+    void **slots = magazine_slots(heap, c);
+    size_t count = magazine_count(heap, c);
     HAK_CHECK(slots[0] == NULL && count <= heap->magazines[c].capacity);
     capacity_bytes += (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
     if (error_ends_program()) check_blocks(slots + 1, count, c);

@@ -18,6 +18,14 @@
 
 HAK_C_BEGIN
 
+HAK_INLINE void **magazine_slots(const heap_t *heap, unsigned size_class) {
+  return heap->limit[size_class] - heap->magazines[size_class].capacity;
+}
+/* Blocks in it. */
+HAK_INLINE size_t magazine_count(const heap_t *heap, unsigned size_class) {
+  return (size_t)(heap->top[size_class] - magazine_slots(heap, size_class));
+}
+
 /* A block where the magazine is empty: of a class that may serve instead, or of
  * the magazine, refilled; NULL when there is no memory. */
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
@@ -27,11 +35,8 @@ bool magazine_is_full_unused(const heap_t *heap, unsigned size_class);
 /* Frees a block whose magazine is full. */
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block);
 /* Flushes the oldest blocks, `count` at the most, to their slabs. Returns what that
- * cost: about the time of so many tiny blocks, some nanoseconds each. */
+ * cost: capacity_block_cost. */
 size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count);
-/* What flushing a block of the class costs, in the same measure. */
-size_t magazine_block_cost(unsigned size_class);
-size_t magazine_count(const heap_t *heap, unsigned size_class);
 /* Flushes half of the blocks and halves the capacity. Returns what that cost, as
  * magazine_flush. */
 size_t magazine_shrink(heap_t *heap, unsigned size_class);

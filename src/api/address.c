@@ -1,0 +1,27 @@
+/* See address.h. SPDX-License-Identifier: MIT */
+#include "address.h"
+
+#include "../arena/arena.h"
+#include "../arena/huge.h"
+#include "../support/error.h"
+
+address_kind_t address_kind_of_others(const void *address, uint32_t word) {
+  if (word == word_make(0, KIND_HUGE))
+    return address == map_address((unit_t)map_unit_of(address)) ? ADDRESS_HUGE : ADDRESS_INNER;
+  if (word == word_make(0, KIND_INNER)) return ADDRESS_INNER;
+  return arena_has(map_unit_of(address)) ? ADDRESS_FREE : ADDRESS_OUTSIDE;
+}
+
+/* Bytes of the block that an inner address lies in. */
+static size_t bytes_around(const void *address) {
+  size_t unit = map_unit_of(address);
+  while (atomic32_load_relaxed(map_word(unit)) == word_make(0, KIND_INNER)) unit--;
+  uint32_t word = atomic32_load_relaxed(map_word(unit));
+  if (word_is_class(word)) return size_classes[word_kind(word)].block_bytes;
+  return word == word_make(0, KIND_HUGE) ? huge_usable_size(map_address((unit_t)unit)) : 0;
+}
+
+void address_report_free(const void *address, address_kind_t kind) {
+  if (kind == ADDRESS_INNER) error_report(ERROR_INTERIOR_FREE, address, bytes_around(address), 0);
+  else error_report(ERROR_WILD_FREE, address, 0, 0);
+}

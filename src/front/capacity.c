@@ -1,0 +1,47 @@
+/* See capacity.h. SPDX-License-Identifier: MIT */
+#include "capacity.h"
+
+/* What all magazines of a process may hold, shared among its threads, but each
+ * has the least. */
+static const size_t budget_bytes = HAK_MIB(64), budget_most = HAK_MIB(32), budget_least = HAK_KIB(512);
+
+static size_t block_bytes(unsigned size_class) { return size_classes[size_class].block_bytes; }
+static size_t twice(size_t capacity) { return capacity * 2 + 1; }
+
+size_t capacity_budget(size_t threads) {
+  return min_size(max_size(budget_bytes / max_size(threads, 1), budget_least), budget_most);
+}
+
+/* A tiny block is a bit; a mid one is a good part of a slab, which comes and goes; a
+ * large one is a slab. */
+size_t capacity_block_cost(unsigned size_class) {
+  return size_class < TINY_CLASS_COUNT ? 1 : size_class < MID_CLASS_END ? 8 : 64;
+}
+
+size_t capacity_first(unsigned size_class) {
+  size_t blocks = FIRST_BYTES / block_bytes(size_class), capacity = FIRST_CAPACITY;
+  while (capacity > 1 && capacity > blocks) capacity /= 2;
+  return capacity;
+}
+
+size_t capacity_least(unsigned size_class) {
+  return size_class_is_single(size_class) ? 0 : capacity_first(size_class);
+}
+
+size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed) {
+  if (capacity == 0) return capacity_first(size_class);
+  bool is_small = capacity < BATCH_CAPACITY && capacity * block_bytes(size_class) < BATCH_BYTES;
+  return missed && is_small ? twice(capacity) : capacity;
+}
+
+size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed) {
+  if (capacity == 0) return capacity_first(size_class);
+  return missed && twice(capacity) <= MAX_CAPACITY ? twice(capacity) : capacity;
+}
+
+size_t capacity_refill(size_t capacity) { return max_size((capacity + 1) / 2, 1); }
+
+size_t capacity_flush(unsigned size_class, size_t capacity) {
+  size_t most = min_size(FLUSH_COST / capacity_block_cost(size_class), FLUSH_BYTES / block_bytes(size_class));
+  return min_size((capacity + 1) / 2, max_size(most, 1));
+}

@@ -1,0 +1,50 @@
+/*
+ * How large a magazine is to be, and how much travels at once: counts in, counts out.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_CAPACITY_H
+#define HAK_CAPACITY_H
+
+#include "../slab/size_class.h"
+
+HAK_C_BEGIN
+
+enum {
+  FIRST_CAPACITY = 15, /* and at most FIRST_BYTES of blocks */
+  FIRST_BYTES = 4 * 1024,
+  BATCH_CAPACITY = 127, /* running empty alone grows it to this, and to BATCH_BYTES */
+  BATCH_BYTES = 16 * 1024,
+  MAX_CAPACITY = 8191,
+  FLUSH_COST = 8192, /* of one overflow: capacity_block_cost */
+  FLUSH_BYTES = 2 * 1024 * 1024, /* as much as a call purges */
+};
+
+/* What all magazines of one of so many threads may hold, in bytes of blocks. */
+size_t capacity_budget(size_t threads);
+
+/* What flushing a block of the class costs: about the time of so many tiny blocks, some
+ * nanoseconds each. */
+size_t capacity_block_cost(unsigned size_class);
+
+/* Where a magazine begins. One less than a power of two, as every capacity. */
+size_t capacity_first(unsigned size_class);
+/* Below which it never shrinks; 0 for single blocks, since one that stays is worth much
+ * memory. */
+size_t capacity_least(unsigned size_class);
+
+/* The capacity of a magazine that has run empty; `missed`: the second time since it last
+ * ran full. */
+size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed);
+/* The same for one that has run full; `missed`: it ran empty since it last ran full. So
+ * it oscillates: half of it travels to the slabs and back each time. */
+size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed);
+
+/* How many blocks a refill brings: half, so that frees that follow find room, too. */
+size_t capacity_refill(size_t capacity);
+/* How many an overflow flushes: half, but no more than a call may take time for, and no
+ * more memory than one call purges. */
+size_t capacity_flush(unsigned size_class, size_t capacity);
+
+HAK_C_END
+#endif

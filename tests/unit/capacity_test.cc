@@ -1,0 +1,69 @@
+/* The sizes of magazines and batches, by table: capacity.h. SPDX-License-Identifier: MIT */
+#include "layers.h"
+
+extern "C" {
+#include "front/capacity.h"
+}
+
+namespace {
+
+struct OfClass {
+  size_t block_bytes, first, least, when_empty_twice, overflow_flushes;
+};
+
+/* The second and third column: 15 blocks or 4 KiB, but one at least; the fourth: from 15
+ * or the first on, twice as many once more; the last: of a magazine of 8191 blocks. */
+constexpr OfClass kClasses[] = {
+    {16, 15, 15, 31, 4096},      {256, 15, 15, 31, 4096}, {512, 7, 7, 15, 4096},    {1024, 3, 3, 7, 2048},
+    {1280, 3, 3, 7, 1024},       {4096, 1, 1, 3, 512},    {32768, 1, 1, 1, 64},     {65536, 1, 1, 1, 32},
+    {HAK_KIB(128), 1, 0, 1, 16}, {HAK_MIB(1), 1, 0, 1, 2}, {HAK_MIB(4), 1, 0, 1, 1},
+};
+
+TEST(Capacity, OfEachClass) {
+  for (const OfClass &row : kClasses) {
+    SCOPED_TRACE(row.block_bytes);
+    const unsigned c = size_class_of(row.block_bytes);
+    ASSERT_EQ(size_classes[c].block_bytes, row.block_bytes);
+    EXPECT_EQ(capacity_first(c), row.first);
+    EXPECT_EQ(capacity_least(c), row.least);
+    EXPECT_EQ(capacity_when_empty(c, 0, false), row.first);
+    EXPECT_EQ(capacity_when_full(c, 0, false), row.first);
+    EXPECT_EQ(capacity_when_empty(c, row.first, false), row.first) << "once is no reason";
+    EXPECT_EQ(capacity_when_empty(c, row.first, true), row.when_empty_twice);
+    EXPECT_EQ(capacity_when_full(c, row.first, false), row.first);
+    EXPECT_EQ(capacity_when_full(c, row.first, true), 2 * row.first + 1) << "it oscillates";
+    EXPECT_EQ(capacity_flush(c, 8191), row.overflow_flushes);
+  }
+}
+
+TEST(Capacity, AllAreOneLessThanAPowerOfTwoWithinTheirBounds) {
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    for (size_t capacity = capacity_first(c);; ) {
+      ASSERT_TRUE(is_power_of_two(capacity + 1)) << c;
+      ASSERT_LE(capacity, size_t{MAX_CAPACITY});
+      ASSERT_LE(capacity_flush(c, capacity), capacity);
+      ASSERT_LE(capacity_refill(capacity), capacity);
+      ASSERT_GE(capacity_flush(c, capacity), 1u);
+      ASSERT_LE(capacity_flush(c, capacity) * capacity_block_cost(c), size_t{FLUSH_COST});
+      const size_t next = capacity_when_full(c, capacity, true);
+      if (next == capacity) break;
+      capacity = next;
+    }
+  }
+}
+
+TEST(Capacity, RunningEmptyEndsAtAFairBatch) {
+  const unsigned c = size_class_of(16);
+  size_t capacity = 0;
+  for (int i = 0; i < 20; i++) capacity = capacity_when_empty(c, capacity, true);
+  EXPECT_EQ(capacity, size_t{BATCH_CAPACITY});
+}
+
+TEST(Capacity, TheBudgetIsShared) {
+  struct {
+    size_t threads, mib_x2;
+  } const rows[] = {{0, 64}, {1, 64}, {2, 64}, {4, 32}, {64, 2}, {128, 1}, {100000, 1}};
+  for (const auto &row : rows) EXPECT_EQ(capacity_budget(row.threads), row.mib_x2 * HAK_KIB(512)) << row.threads;
+}
+
+}  // namespace

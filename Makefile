@@ -1,7 +1,7 @@
 # A thin front for CMake, cargo and the scripts; CMakeLists.txt is the build.
 BUILD := build
 
-.PHONY: all library demo test bench clean
+.PHONY: all library demo test test-quick bench clean
 
 all: library
 	@scripts/build-hak $(BUILD)
@@ -21,6 +21,11 @@ demo: library
 test:
 	@scripts/deps build test
 	@tests/run
+
+# For whoever changes something: one form, without the tests that take long.
+test-quick:
+	@scripts/deps build test
+	@tests/run --quick
 
 # The suite's quick rows under every allocator; `build/hak bench --help` has more.
 bench:

@@ -5,13 +5,28 @@
 #   hak_add_helper(NAME SOURCES file...)  a program or library that tests start or load
 #
 # A test carries its directory's name as a label (unit, api, death, ...), so
-# `ctest -L '^api$'` runs one kind. GoogleTest is built from the sources that
-# Debian's package `googletest` installs: a cross or sanitizer build needs a
-# copy of its own.
+# `ctest -L '^api$'` runs one kind; and the label `long` if `make test-quick` goes
+# without it.
+#
+# No test takes more than 20 s on a machine that does nothing else, 60 s in the
+# emulator: what would is split, so that its parts run side by side. The limit is a
+# watchdog against hangs, at ten times as much.
+#
+# GoogleTest is built from the sources that Debian's package `googletest` installs
+# where the compiled one of `libgtest-dev` does not fit: a cross or sanitizer build
+# needs a copy of its own.
 include_guard(GLOBAL)
 include(GoogleTest)
 
 set(HAKMEM_GOOGLETEST_SOURCE /usr/src/googletest CACHE PATH "GoogleTest's source tree")
+
+if(CMAKE_CROSSCOMPILING)
+  set(HAK_TEST_TIMEOUT 600)
+else()
+  set(HAK_TEST_TIMEOUT 200)
+endif()
+# Of what a test starts: early enough that the test can say what hung.
+math(EXPR HAK_TEST_WATCHDOG "${HAK_TEST_TIMEOUT} - 20")
 
 # The library that tests use when they do not say which: the one that serves
 # malloc, or, where the sanitizer's runtime owns malloc, the hak_ functions alone.
@@ -24,17 +39,20 @@ endif()
 
 # Flags of everything below. The compiler must not fold away or merge the very
 # calls under test, nor warn of the misuse that some commit on purpose.
+# They are optimised less than the library, and know of their lines only: that halves
+# the time that they take to compile.
 add_library(hak_test_flags INTERFACE)
 target_compile_features(hak_test_flags INTERFACE cxx_std_17)
 target_compile_options(hak_test_flags INTERFACE
-  -fno-builtin -g -Wall -Wextra
+  -fno-builtin -O1 -g1 -Wall -Wextra
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-alloc-size-larger-than -Wno-mismatched-new-delete>
   $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-alloc-size-larger-than>
   $<$<C_COMPILER_ID:GNU>:-Wno-free-nonheap-object -Wno-use-after-free>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>)
 target_include_directories(hak_test_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-target_compile_definitions(hak_test_flags INTERFACE _GNU_SOURCE $<$<BOOL:${CMAKE_CROSSCOMPILING}>:HAK_TEST_EMULATED>)
+target_compile_definitions(hak_test_flags INTERFACE
+  _GNU_SOURCE HAK_TEST_WATCHDOG=${HAK_TEST_WATCHDOG} $<$<BOOL:${CMAKE_CROSSCOMPILING}>:HAK_TEST_EMULATED>)
 if(HAKMEM_SANITIZE)
   target_compile_options(hak_test_flags INTERFACE -fsanitize=${HAKMEM_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(hak_test_flags INTERFACE -fsanitize=${HAKMEM_SANITIZE})
@@ -42,7 +60,13 @@ endif()
 find_package(Threads REQUIRED)
 target_link_libraries(hak_test_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 
-if(NOT TARGET gtest)
+if(NOT HAKMEM_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  find_package(GTest CONFIG QUIET)
+endif()
+if(GTest_FOUND)
+  add_library(gtest ALIAS GTest::gtest)
+  add_library(gtest_main ALIAS GTest::gtest_main)
+else()
   if(NOT EXISTS ${HAKMEM_GOOGLETEST_SOURCE}/CMakeLists.txt)
     message(FATAL_ERROR "GoogleTest's sources are not in ${HAKMEM_GOOGLETEST_SOURCE}: "
       "apt-get install googletest, or set HAKMEM_GOOGLETEST_SOURCE")
@@ -60,10 +84,17 @@ if(NOT TARGET gtest)
   endforeach()
 endif()
 
+# GoogleTest's header, parsed once for all. What a program defines besides must not matter to it.
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc CONTENT "int main() {}\n")
+add_executable(hak_test_precompiled EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
+target_link_libraries(hak_test_precompiled PRIVATE hak_test_flags gtest)
+set_target_properties(hak_test_precompiled PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+target_precompile_headers(hak_test_precompiled PRIVATE <gtest/gtest.h> <atomic> <functional> <map> <thread> <vector>)
+
 # Labels and environment of tests that are already known by name, as CMake text.
-function(hak__properties_script out tests labels timeout environment serial)
+function(hak__properties_script out tests labels cost environment serial)
   set(script "foreach(test IN ITEMS ${tests})\n  set_tests_properties(\"\${test}\" PROPERTIES")
-  string(APPEND script " LABELS \"${labels}\" TIMEOUT ${timeout}")
+  string(APPEND script " LABELS \"${labels}\" TIMEOUT ${HAK_TEST_TIMEOUT} COST ${cost}")
   if(environment)
     string(APPEND script " ENVIRONMENT \"${environment}\"")
   endif()
@@ -81,17 +112,17 @@ endfunction()
 #   [NO_MAIN]           the sources have a main() of their own
 #   [SERIAL]            nothing else may run meanwhile
 #   [LABELS word...]    besides the directory's name
-#   [TIMEOUT seconds]   a watchdog against hangs, 120 unless given
+#   [COST seconds]      what its longest case takes, if more than one: those start first
 #   [ENV NAME=value...] [DEFINES NAME=value...] [ARGS word...]
 #   [HELPERS name...])  hak_add_helper targets; HELPER_<name> is the path of each
 function(hak_add_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PRELOAD;SERVED;NO_MAIN;SERIAL" "TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PRELOAD;SERVED;NO_MAIN;SERIAL" "COST"
     "SOURCES;LINK;LABELS;ENV;DEFINES;ARGS;HELPERS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "hak_add_gtest(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
   endif()
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+  if(NOT arg_COST)
+    set(arg_COST 1)
   endif()
   get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
 
@@ -115,26 +146,42 @@ function(hak_add_gtest name)
   target_compile_definitions(${name} PRIVATE ${arg_DEFINES})
   hak__helpers(${name} "${arg_HELPERS}")
   set_target_properties(${name} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+  list(FILTER arg_SOURCES INCLUDE REGEX "\\.c$")
+  set_source_files_properties(${arg_SOURCES} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  target_precompile_headers(${name} REUSE_FROM hak_test_precompiled)
 
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_PREFIX "${name}:" NO_PRETTY_VALUES EXTRA_ARGS ${arg_ARGS})
   # gtest_discover_tests loses the semicolons of a property that is a list.
-  hak__properties_script(script "\${${name}_TESTS}" "${kind};${arg_LABELS}" ${arg_TIMEOUT} "${arg_ENV}" "${arg_SERIAL}")
+  hak__properties_script(script "\${${name}_TESTS}" "${kind};${arg_LABELS}" ${arg_COST} "${arg_ENV}" "${arg_SERIAL}")
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
   file(GENERATE OUTPUT ${file} CONTENT "${script}")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
 endfunction()
 
-# hak_add_test(NAME COMMAND word... [LABELS word...] [TIMEOUT seconds] [ENV NAME=value...])
+# hak_add_test(NAME COMMAND word...
+#   [LABELS word...] [COST seconds] [ENV NAME=value...]   as above
+#   [TIMEOUT seconds]   of what is no test but builds something that others need
+#   [AFTER name])       runs only after that test, and only if that did not fail
 function(hak_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "AFTER;COST;TIMEOUT" "COMMAND;LABELS;ENV")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "hak_add_test(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
+  endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT ${HAK_TEST_TIMEOUT})
+  endif()
+  if(NOT arg_COST)
+    set(arg_COST 1)
   endif()
   get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
-  set_tests_properties(${name} PROPERTIES LABELS "${kind};${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+  set_tests_properties(${name} PROPERTIES LABELS "${kind};${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${arg_COST}
     ENVIRONMENT "${arg_ENV}" SKIP_RETURN_CODE 77)
+  if(arg_AFTER)
+    set_tests_properties(${arg_AFTER} PROPERTIES FIXTURES_SETUP ${arg_AFTER})
+    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED ${arg_AFTER})
+  endif()
 endfunction()
 
 # hak_add_helper(NAME SOURCES file... [LIBRARY] [STATIC_EXE] [LINK library...] [DEFINES ...])

@@ -141,7 +141,8 @@ TEST_P(Aligned, MixWithOrdinaryBlocks) {
     if (pieces.size() > 500 || (!pieces.empty() && random.below(3) == 0)) {
       std::swap(pieces[random.below(pieces.size())], pieces.back());
       Piece &piece = pieces.back();
-      ASSERT_TRUE(hak_test::stamped_as(piece.block, piece.bytes, piece.key, piece.bytes)) << "overwritten: " << piece.block;
+      ASSERT_TRUE(hak_test::stamped_as(piece.block, piece.bytes, piece.key, piece.bytes))
+          << "overwritten: " << piece.block;
       s.free(piece.block);
       pieces.pop_back();
       continue;
@@ -154,7 +155,8 @@ TEST_P(Aligned, MixWithOrdinaryBlocks) {
     pieces.push_back({block, bytes, i});
   }
   for (const Piece &piece : pieces) {
-    EXPECT_TRUE(hak_test::stamped_as(piece.block, piece.bytes, piece.key, piece.bytes)) << "overwritten: " << piece.block;
+    EXPECT_TRUE(hak_test::stamped_as(piece.block, piece.bytes, piece.key, piece.bytes))
+        << "overwritten: " << piece.block;
     s.free(piece.block);
   }
 }

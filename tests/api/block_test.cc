@@ -122,7 +122,8 @@ TEST_P(Block, OfCallocIsZero) {
       ASSERT_NE(block, nullptr) << bytes;
       auto *end = block + bytes;
       auto *dirty = std::find_if(block, end, [](unsigned char c) { return c != 0; });
-      ASSERT_EQ(dirty, end) << "byte " << dirty - block << " of calloc(1, " << bytes << ") is not zero, round " << round;
+      ASSERT_EQ(dirty, end) << "byte " << dirty - block << " of calloc(1, " << bytes << ") is not zero, round "
+                            << round;
       std::memset(block, 0xff, s.usable(block));
       s.free(block);
       /* By way of the magazine, of the slab, and of the arena. */

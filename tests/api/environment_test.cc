@@ -58,7 +58,8 @@ TEST_F(Environment, NothingSetSaysNothing) {
 }
 
 TEST_F(Environment, UnknownNameWarnsOnceAndTheProgramRuns) {
-  for (const char *entry : {"HAKMEM_NO_SUCH_THING=1", "HAKMEM_=1", "HAKMEM_STAT=1", "HAKMEM_STATSX=1", "HAKMEM_stats=1"}) {
+  for (const char *entry :
+       {"HAKMEM_NO_SUCH_THING=1", "HAKMEM_=1", "HAKMEM_STAT=1", "HAKMEM_STATSX=1", "HAKMEM_stats=1"}) {
     Outcome outcome = run_with({entry});
     EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
     EXPECT_EQ(outcome.out, "ok\n") << entry;
@@ -77,8 +78,8 @@ TEST_F(Environment, NamesThatAreNotOursAreLeftAlone) {
 
 TEST_F(Environment, BadValueWarnsOnceAndTheDefaultHolds) {
   for (const char *name : {"HAKMEM_STATS", "HAKMEM_ABORT_ON_ERROR"}) {
-    for (const char *value : {"", "banana", "2", "-1", "01", "1 ", " 1", "yes please", "99999999999999999999999",
-                              "%s%n%s%n", "\xff\xfe"}) {
+    for (const char *value :
+         {"", "banana", "2", "-1", "01", "1 ", " 1", "yes please", "99999999999999999999999", "%s%n%s%n", "\xff\xfe"}) {
       Outcome outcome = run_with({std::string(name) + "=" + value});
       EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
       EXPECT_EQ(outcome.out, "ok\n");

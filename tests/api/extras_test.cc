@@ -56,10 +56,30 @@ std::string stderr_of(void (*body)()) {
 
 /* Each of them, so that none is answered by another allocator. */
 TEST(Extras, AllComeFromThisLibrary) {
-  for (const char *name :
-       {"malloc", "calloc", "realloc", "free", "reallocarray", "aligned_alloc", "memalign", "posix_memalign", "valloc",
-        "pvalloc", "malloc_usable_size", "free_sized", "free_aligned_sized", "cfree", "malloc_trim", "mallinfo",
-        "mallinfo2", "mallopt", "malloc_stats", "malloc_info", "_Znwm", "_ZdlPv", "_ZdlPvm", "_ZnamSt11align_val_t"}) {
+  for (const char *name : {"malloc",
+                           "calloc",
+                           "realloc",
+                           "free",
+                           "reallocarray",
+                           "aligned_alloc",
+                           "memalign",
+                           "posix_memalign",
+                           "valloc",
+                           "pvalloc",
+                           "malloc_usable_size",
+                           "free_sized",
+                           "free_aligned_sized",
+                           "cfree",
+                           "malloc_trim",
+                           "mallinfo",
+                           "mallinfo2",
+                           "mallopt",
+                           "malloc_stats",
+                           "malloc_info",
+                           "_Znwm",
+                           "_ZdlPv",
+                           "_ZdlPvm",
+                           "_ZnamSt11align_val_t"}) {
     void *address = dlsym(RTLD_DEFAULT, name);
     Dl_info info;
     ASSERT_NE(address, nullptr) << name << " does not exist";
@@ -172,6 +192,7 @@ TEST(Extras, MallocTrimGivesFreeMemoryBack) {
   EXPECT_GE(hak_test::resident_bytes(), before + Load::kBytes) << "the load is not resident: the test is void";
   load.drop();
   malloc_trim(0);
-  EXPECT_LE(hak_test::resident_bytes(), before + Load::kBytes / 10) << "bytes resident after 100 MB were freed and trimmed";
+  EXPECT_LE(hak_test::resident_bytes(), before + Load::kBytes / 10)
+      << "bytes resident after 100 MB were freed and trimmed";
   EXPECT_EQ(malloc_trim(0), 0) << "there was nothing left to give back";
 }

@@ -25,9 +25,9 @@ hak_stats_t stats() {
   return now;
 }
 
-#define EXPECT_STATS_ADD_UP(now)                                                                             \
+#define EXPECT_STATS_ADD_UP(now)                                                                                      \
   EXPECT_EQ((now).live + (now).cached + (now).free_in_slabs, (now).slab_bytes + (now).large_bytes + (now).huge_bytes) \
-      << "live " << (now).live << ", cached " << (now).cached << ", free in slabs " << (now).free_in_slabs \
+      << "live " << (now).live << ", cached " << (now).cached << ", free in slabs " << (now).free_in_slabs            \
       << ", slabs " << (now).slab_bytes << ", large " << (now).large_bytes << ", huge " << (now).huge_bytes
 
 bool append(void *context, const char *text, std::size_t bytes) {
@@ -56,8 +56,9 @@ TEST(Hak, OwnsWhatItGaveOutAndNothingElse) {
   }
   for (const void *foreign :
        {static_cast<const void *>(nullptr), static_cast<const void *>(&in_data), static_cast<const void *>(&on_stack),
-        static_cast<const void *>("text"), reinterpret_cast<const void *>(&hak_owns), reinterpret_cast<const void *>(16),
-        reinterpret_cast<const void *>(~std::uintptr_t{0}), reinterpret_cast<const void *>(std::uintptr_t{1} << 63)})
+        static_cast<const void *>("text"), reinterpret_cast<const void *>(&hak_owns),
+        reinterpret_cast<const void *>(16), reinterpret_cast<const void *>(~std::uintptr_t{0}),
+        reinterpret_cast<const void *>(std::uintptr_t{1} << 63)})
     EXPECT_FALSE(hak_owns(foreign)) << foreign;
 }
 
@@ -168,8 +169,8 @@ TEST(HakStatsJson, IsValidAndSaysTheSameAsTheStruct) {
   std::map<std::string, double> numbers;
   std::string error;
   ASSERT_TRUE(hak_test::parse_json_object(text, &numbers, &error)) << error << "\n" << text;
-#define EXPECT_MEMBER(field)                                                                    \
-  EXPECT_EQ(numbers.count(#field), 1u) << "no member \"" #field "\" in\n" << text;              \
+#define EXPECT_MEMBER(field)                                                       \
+  EXPECT_EQ(numbers.count(#field), 1u) << "no member \"" #field "\" in\n" << text; \
   EXPECT_EQ(numbers[#field], static_cast<double>(now.field)) << #field
   EXPECT_MEMBER(reserved);
   EXPECT_MEMBER(committed);

@@ -70,9 +70,16 @@ TEST_P(Limits, ProductsThatOverflow) {
   void *old = s.malloc(100);
   hak_test::stamp(old, 100, 1);
   const std::size_t half = SIZE_MAX / 2 + 1, root = std::size_t{1} << (sizeof(std::size_t) * CHAR_BIT / 2);
-  const std::size_t pairs[][2] = {{half, 2},        {2, half},     {root, root},          {root + 1, root - 1},
-                                  {SIZE_MAX, 2},    {SIZE_MAX, SIZE_MAX}, {SIZE_MAX / 3 + 1, 3}, {SIZE_MAX / 16 + 1, 16},
-                                  {16, SIZE_MAX / 16 + 2}, {root, root + 1}};
+  const std::size_t pairs[][2] = {{half, 2},
+                                  {2, half},
+                                  {root, root},
+                                  {root + 1, root - 1},
+                                  {SIZE_MAX, 2},
+                                  {SIZE_MAX, SIZE_MAX},
+                                  {SIZE_MAX / 3 + 1, 3},
+                                  {SIZE_MAX / 16 + 1, 16},
+                                  {16, SIZE_MAX / 16 + 2},
+                                  {root, root + 1}};
   for (const auto &pair : pairs) {
     expect_enomem([&] { return s.calloc(pair[0], pair[1]); }, "calloc", pair[0], pair[1]);
     expect_enomem([&] { return s.reallocarray(nullptr, pair[0], pair[1]); }, "reallocarray", pair[0], pair[1]);
@@ -114,8 +121,8 @@ TEST(LibcLimits, PageAlignedFormsRoundUpWithoutWrapping) {
 TEST_P(Limits, AlignmentsBeyondTheAddressSpace) {
   for (unsigned shift = 56; shift < 64; shift++) {
     const std::size_t alignment = std::size_t{1} << shift;
-    for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{16}, std::size_t{5000}, std::size_t{1} << 20,
-                              alignment}) {
+    for (std::size_t bytes :
+         {std::size_t{0}, std::size_t{1}, std::size_t{16}, std::size_t{5000}, std::size_t{1} << 20, alignment}) {
       expect_enomem([&] { return s.aligned_alloc(alignment, bytes); }, "aligned_alloc", alignment, bytes);
       void *out = &out;
       EXPECT_EQ(s.posix_memalign(&out, alignment, bytes), ENOMEM) << alignment << ", " << bytes;

@@ -49,8 +49,7 @@ const NewForm kNewForms[] = {
     {"new[](n)", false, false, true, [](std::size_t n, std::size_t) { return operator new[](n); }},
     {"new(n, nothrow)", true, false, false, [](std::size_t n, std::size_t) { return operator new(n, nothrow); }},
     {"new[](n, nothrow)", true, false, true, [](std::size_t n, std::size_t) { return operator new[](n, nothrow); }},
-    {"new(n, align)", false, true, false,
-     [](std::size_t n, std::size_t a) { return operator new(n, align_val_t(a)); }},
+    {"new(n, align)", false, true, false, [](std::size_t n, std::size_t a) { return operator new(n, align_val_t(a)); }},
     {"new[](n, align)", false, true, true,
      [](std::size_t n, std::size_t a) { return operator new[](n, align_val_t(a)); }},
     {"new(n, align, nothrow)", true, true, false,
@@ -71,8 +70,7 @@ const DeleteForm kDeleteForms[] = {
     {"delete[](p, nothrow)", false, true, [](void *p, std::size_t, std::size_t) { operator delete[](p, nothrow); }},
     {"delete(p, n)", false, false, [](void *p, std::size_t n, std::size_t) { operator delete(p, n); }},
     {"delete[](p, n)", false, true, [](void *p, std::size_t n, std::size_t) { operator delete[](p, n); }},
-    {"delete(p, align)", true, false,
-     [](void *p, std::size_t, std::size_t a) { operator delete(p, align_val_t(a)); }},
+    {"delete(p, align)", true, false, [](void *p, std::size_t, std::size_t a) { operator delete(p, align_val_t(a)); }},
     {"delete[](p, align)", true, true,
      [](void *p, std::size_t, std::size_t a) { operator delete[](p, align_val_t(a)); }},
     {"delete(p, n, align)", true, false,
@@ -261,7 +259,7 @@ TEST(NewHandler, MayFreeMemorySoThatTheRequestSucceeds) {
       static_cast<char *>(block)[300 * kMiB - 1] = 1;
       return calls == 1 ? 0 : 6;
     });
-    EXPECT_TRUE(outcome.exited_with(0)) << make.name << " (4: bad_alloc, 5: NULL, 6: not exactly one call): "
-                                        << outcome.describe();
+    EXPECT_TRUE(outcome.exited_with(0)) << make.name
+                                        << " (4: bad_alloc, 5: NULL, 6: not exactly one call): " << outcome.describe();
   }
 }

@@ -23,9 +23,9 @@ namespace {
 constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
 
 /* At and around each size from which on realloc decides differently. */
-constexpr std::size_t kEdges[] = {1,        1000,         64 * kKiB - 1, 64 * kKiB,   64 * kKiB + 1, 512 * kKiB,
-                                  kMiB - 1, kMiB,         kMiB + 1,      2 * kMiB - 1, 2 * kMiB,     2 * kMiB + 1,
-                                  3 * kMiB, 4 * kMiB - 1, 4 * kMiB,      4 * kMiB + 1, 5 * kMiB,     9 * kMiB};
+constexpr std::size_t kEdges[] = {1,        1000,         64 * kKiB - 1, 64 * kKiB,    64 * kKiB + 1, 512 * kKiB,
+                                  kMiB - 1, kMiB,         kMiB + 1,      2 * kMiB - 1, 2 * kMiB,      2 * kMiB + 1,
+                                  3 * kMiB, 4 * kMiB - 1, 4 * kMiB,      4 * kMiB + 1, 5 * kMiB,      9 * kMiB};
 constexpr std::size_t kAlignments[] = {128 * kKiB, kMiB, 2 * kMiB, 4 * kMiB};
 
 struct Block {

@@ -65,9 +65,9 @@ TEST_P(Realloc, AcrossEverySizeBoundaryOfSmallBlocks) {
 }
 
 TEST_P(Realloc, BetweenAllRanges) {
-  std::vector<std::size_t> sizes = {1,       16,      100,           1024,          1025,     4096,    20000,
-                                    32768,   32769,   65536,         65537,         131072,   131073,  200000,
-                                    1 << 20, 2 << 20, (2 << 20) + 1, 4 << 20, (4 << 20) + 1, 5 << 20, 9 << 20, 17 << 20};
+  std::vector<std::size_t> sizes = {
+      1,      16,     100,    1024,    1025,    4096,          20000,   32768,         32769,   65536,   65537,
+      131072, 131073, 200000, 1 << 20, 2 << 20, (2 << 20) + 1, 4 << 20, (4 << 20) + 1, 5 << 20, 9 << 20, 17 << 20};
   for (std::size_t from : sizes)
     for (std::size_t to : sizes) {
       if (std::min(from, to) > kLargestRealloc) continue;

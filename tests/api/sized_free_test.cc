@@ -56,8 +56,17 @@ std::vector<std::size_t> boundaries(std::size_t up_to) {
 
 /* In steps smaller and larger than a quarter, and over to other kinds of blocks. */
 std::array<std::size_t, 11> growths(std::size_t from) {
-  return {from + 1, from + 16, from + from / 100 + 1, from + from / 16 + 1, from + from / 8 + 1, from + from / 4,
-          from + from / 4 + 1, from * 3 / 2 + 1, from * 2, from * 2 + 1, from * 5 + 3};
+  return {from + 1,
+          from + 16,
+          from + from / 100 + 1,
+          from + from / 16 + 1,
+          from + from / 8 + 1,
+          from + from / 4,
+          from + from / 4 + 1,
+          from * 3 / 2 + 1,
+          from * 2,
+          from * 2 + 1,
+          from * 5 + 3};
 }
 
 void expect_none_reported(const std::function<void()> &sweep) {
@@ -125,8 +134,8 @@ TEST_P(SizedFree, AfterReallocGrewAndShrankIt) {
 TEST_P(SizedFree, AfterReallocOfBlocksWithALargeAlignment) {
   expect_none_reported([&] {
     for (std::size_t alignment : {std::size_t{64}, 4 * kKiB, 64 * kKiB, 128 * kKiB, 2 * kMiB})
-      for (std::size_t from : {std::size_t{1}, std::size_t{1000}, 60 * kKiB, 64 * kKiB, 200 * kKiB, kMiB,
-                               3 * kMiB, 6 * kMiB})
+      for (std::size_t from :
+           {std::size_t{1}, std::size_t{1000}, 60 * kKiB, 64 * kKiB, 200 * kKiB, kMiB, 3 * kMiB, 6 * kMiB})
         for (std::size_t to : growths(from)) release.release(realloc(aligned_alloc(alignment, from), to), to);
   });
 }
@@ -155,7 +164,7 @@ TEST(AlignedSizedFree, AfterAlignedAllocOfEachSize) {
         free_aligned_sized(aligned_alloc(alignment, bytes), alignment, bytes);
         hak_free_aligned_sized(hak_aligned_alloc(alignment, bytes), alignment, bytes);
         if (alignment > __STDCPP_DEFAULT_NEW_ALIGNMENT__)
-          ::operator delete(::operator new(bytes, std::align_val_t{alignment}), bytes, std::align_val_t{alignment});
+          ::operator delete (::operator new (bytes, std::align_val_t{alignment}), bytes, std::align_val_t{alignment});
       }
   });
 }

@@ -8,8 +8,9 @@
 
 static std::size_t libc_usable(const void *block) { return malloc_usable_size(const_cast<void *>(block)); }
 
-const Surface libc_surface = {"libc",         malloc, calloc,     realloc,            reallocarray, aligned_alloc,
-                              posix_memalign, free,   free_sized, free_aligned_sized, libc_usable};
+const Surface libc_surface = {"libc",        malloc,         calloc, realloc,    reallocarray,
+                              aligned_alloc, posix_memalign, free,   free_sized, free_aligned_sized,
+                              libc_usable};
 const Surface hak_surface = {"hak",
                              hak_malloc,
                              hak_calloc,

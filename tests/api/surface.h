@@ -34,8 +34,8 @@ class BothSurfaces : public testing::TestWithParam<const Surface *> {
  protected:
   const Surface &s = *GetParam();
 };
-#define FOR_BOTH_SURFACES(Suite)                                                             \
-  INSTANTIATE_TEST_SUITE_P(as, Suite, testing::Values(&libc_surface, &hak_surface),          \
+#define FOR_BOTH_SURFACES(Suite)                                                    \
+  INSTANTIATE_TEST_SUITE_P(as, Suite, testing::Values(&libc_surface, &hak_surface), \
                            [](const auto &info) { return std::string(info.param->name); })
 
 /* qemu-user 7.2 takes no limit of memory from setrlimit, and loses pages that
@@ -59,8 +59,8 @@ void cfree(void *) noexcept;
 }
 
 /* One size in each range that is served in its own way, and the edges between. */
-inline constexpr std::size_t kSizes[] = {0,       1,        8,        16,       17,      100,     128,      1000,
-                                         1024,    1025,     4096,     5000,     32768,   32769,   65536,    65537,
-                                         100000,  1 << 20,  3 << 20,  4 << 20,  (4 << 20) + 1, 10 << 20, 33 << 20};
+inline constexpr std::size_t kSizes[] = {
+    0,     1,     8,     16,    17,     100,     128,     1000,    1024,          1025,     4096,    5000,
+    32768, 32769, 65536, 65537, 100000, 1 << 20, 3 << 20, 4 << 20, (4 << 20) + 1, 10 << 20, 33 << 20};
 
 #endif

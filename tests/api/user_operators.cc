@@ -55,7 +55,7 @@ int main() {
   news = deletes = 0;
   operator delete(operator new(50));
   check("new and delete");
-  operator delete(operator new(50), std::size_t{50});
+  operator delete (operator new(50), std::size_t{50});
   check("new and sized delete");
   operator delete[](operator new[](50));
   check("new[] and delete[]");

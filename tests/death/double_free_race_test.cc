@@ -85,7 +85,8 @@ void free_in_order(const std::vector<void *> &blocks, bool backwards, std::size_
 
 TEST_P(DoubleFreeRace, IsCountedOnceAndBreaksNothing) {
   /* Large ones most often: two checks in a row that are not one are nanoseconds apart there. */
-  const std::size_t blocks_at_once = 12, rounds = range.bytes > 64 << 10 && range.bytes < 4 << 20 ? 80000 : 4000;
+  const std::size_t blocks_at_once = 12;
+  const std::size_t rounds = (range.bytes > 64 << 10 && range.bytes < 4 << 20 ? 80000 : 4000) / HAK_RACE_DIVISOR;
   const bool single = range.bytes > 64 << 10;
   hak_test::Random random(range.bytes);
   const std::uint64_t errors_before = stats().errors;
@@ -99,11 +100,15 @@ TEST_P(DoubleFreeRace, IsCountedOnceAndBreaksNothing) {
       const bool first_backwards = random.below(2) == 0, second_backwards = random.below(2) == 0;
       /* In half of the rounds the first has freed already, and the race is with its flush. */
       const bool freed_before = random.below(2) == 0;
-      auto free_first = [&] { for (void *block : blocks) hak_free(block); };
-      pair.run([&] {
-        for (void *&block : blocks) block = hak_malloc(range.bytes);
-        if (freed_before) free_first();
-      }, [] {});
+      auto free_first = [&] {
+        for (void *block : blocks) hak_free(block);
+      };
+      pair.run(
+          [&] {
+            for (void *&block : blocks) block = hak_malloc(range.bytes);
+            if (freed_before) free_first();
+          },
+          [] {});
       pair.run([&] { freed_before ? hak_thread_flush() : free_in_order(blocks, first_backwards, first_delay); },
                [&] { free_in_order(blocks, second_backwards, second_delay); });
       /* What the second left for the first to fetch. */

@@ -33,9 +33,6 @@ namespace {
 enum Child { kGood = 0, kUnnoticed = 2, kOverwritten = 3, kNoMemory = 4, kForked = 5 };
 const char *const kMeaning = "2: nobody noticed, 3: a block was overwritten, 4: NULL, 5: a child of the child failed";
 
-/* A lock that the thread has left behind shows as a hang. */
-constexpr unsigned kWatchdogSeconds = 20;
-
 thread_local sigjmp_buf escape;
 std::atomic<int> caught;
 
@@ -141,7 +138,7 @@ int go_on(Others &others) {
   }
   pid_t child = fork();
   if (child == 0) {
-    alarm(kWatchdogSeconds); /* is not inherited */
+    alarm(hak_test::kWatchdogSeconds); /* is not inherited */
     _exit(work(300, 1000));
   }
   int status = -1;
@@ -160,7 +157,6 @@ enum Meanwhile { kOthersWork, kOthersRest };
  * mistake takes time, the others have to rest: they could be given the block. */
 void expect_survival(const std::function<void()> &mistake, Meanwhile meanwhile = kOthersWork) {
   hak_test::Outcome outcome = hak_test::in_child([&] {
-    alarm(kWatchdogSeconds);
     Others others;
     int result = kGood;
     std::thread([&] {
@@ -226,32 +222,36 @@ TEST_P(Longjmp, OutOfOrdinaryTraffic) {
 /* The owner has freed it, too, and finds what the other thread has sent it. Where a block
  * has its slab for itself, the other thread finds that it is gone. */
 TEST_P(Longjmp, OutOfFetchingWhatAnotherThreadFreed) {
-  expect_survival([&] {
-    Victim v = make(range.bytes);
-    hak_free(v.block);
-    hak_thread_flush();
-    std::thread([&] {
-      escapes_from([&] {
+  expect_survival(
+      [&] {
+        Victim v = make(range.bytes);
         hak_free(v.block);
         hak_thread_flush();
-      });
-    }).join();
-    on_abort(leave);
-    hak_thread_flush();
-  }, kOthersRest);
+        std::thread([&] {
+          escapes_from([&] {
+            hak_free(v.block);
+            hak_thread_flush();
+          });
+        }).join();
+        on_abort(leave);
+        hak_thread_flush();
+      },
+      kOthersRest);
 }
 
 TEST_P(Longjmp, OutOfAFreeOfAnotherThreadsBlock) {
-  expect_survival([&] {
-    Victim v;
-    std::thread([&] { v = make(range.bytes); }).join();
-    for (int i = 0; i < 2; i++) {
-      hak_free(v.block);
-      hak_thread_flush();
-    }
-    /* Where somebody has looked after the slabs of the ended thread in between, the next one to do so finds it. */
-    hak_trim(0);
-  }, kOthersRest);
+  expect_survival(
+      [&] {
+        Victim v;
+        std::thread([&] { v = make(range.bytes); }).join();
+        for (int i = 0; i < 2; i++) {
+          hak_free(v.block);
+          hak_thread_flush();
+        }
+        /* Where somebody has looked after the slabs of the ended thread in between, the next one to do so finds it. */
+        hak_trim(0);
+      },
+      kOthersRest);
 }
 
 TEST_P(Longjmp, OutOfAFreeOfAnInteriorPointer) {
@@ -276,7 +276,6 @@ TEST_P(Longjmp, OutOfASizedFreeAndARealloc) {
 /* At the end of a thread there is nowhere to jump to. It stays in the handler, for ever. */
 TEST_P(Longjmp, TheEndOfAThreadIsNeverReached) {
   hak_test::Outcome outcome = hak_test::in_child([&] {
-    alarm(kWatchdogSeconds);
     Others others;
     on_abort(stay);
     std::thread([&] { free_twice(range); }).detach();

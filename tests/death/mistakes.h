@@ -21,7 +21,7 @@ struct Range {
 };
 inline std::ostream &operator<<(std::ostream &out, const Range &range) { return out << range.bytes << " bytes"; }
 inline constexpr Range kRanges[] = {
-    {"Tiny48", 48, true},         {"Tiny1024", 1024, true},      {"Mid8K", 8192, true},
+    {"Tiny48", 48, true},         {"Tiny1024", 1024, true},        {"Mid8K", 8192, true},
     {"Mid40000", 40000, true},    {"Large300K", 300 << 10, false}, {"Large3M", 3 << 20, false},
     {"Huge10M", 10 << 20, false},
 };

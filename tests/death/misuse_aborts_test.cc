@@ -254,7 +254,8 @@ TEST_P(Misuse, DoubleFreeOfWhatAnEndedThreadFreed) {
 /* ---- Free what is no block ---------------------------------------------------*/
 
 TEST_P(Misuse, FreeOfAnInteriorPointer) {
-  for (std::size_t offset : {std::size_t{1}, std::size_t{8}, std::size_t{16}, std::size_t{32}, range.bytes / 2, range.bytes - 1}) {
+  for (std::size_t offset :
+       {std::size_t{1}, std::size_t{8}, std::size_t{16}, std::size_t{32}, range.bytes / 2, range.bytes - 1}) {
     auto mistake = [&] {
       Victim v = make(range.bytes);
       announce(v.block + offset, v.usable);
@@ -349,13 +350,14 @@ TEST_F(WildPointer, ToStaticData) {
 TEST_F(WildPointer, ToConstantsAndCode) {
   alignas(16) static const char constant[64] = "text";
   EXPECT_REPORT(release(constant + 16), kInvalid, false);
-  EXPECT_REPORT(release(reinterpret_cast<const void *>(reinterpret_cast<std::uintptr_t>(&hak_version) & ~15ul)), kInvalid,
-                false);
+  EXPECT_REPORT(release(reinterpret_cast<const void *>(reinterpret_cast<std::uintptr_t>(&hak_version) & ~15ul)),
+                kInvalid, false);
 }
 
 TEST_F(WildPointer, ToTheProgramsOwnMapping) {
   auto mistake = [] {
-    auto *mapping = static_cast<char *>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto *mapping = static_cast<char *>(
+        mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     release(mapping);
   };
   EXPECT_REPORT(mistake(), kInvalid, false);

@@ -71,8 +71,12 @@ inline const char *const kAnyFree = "double free|already free|invalid";
 inline const char *const kSize = "size";
 
 /* `statement` may only return if nothing was noticed. */
-#define EXPECT_REPORT(statement, what, with_size)                                                       \
-  EXPECT_EXIT({ statement; std::fputs("nobody noticed\n", stderr); }, testing::KilledBySignal(SIGABRT), \
-              Reports(what, with_size))
+#define EXPECT_REPORT(statement, what, with_size) \
+  EXPECT_EXIT(                                    \
+      {                                           \
+        statement;                                \
+        std::fputs("nobody noticed\n", stderr);   \
+      },                                          \
+      testing::KilledBySignal(SIGABRT), Reports(what, with_size))
 
 #endif

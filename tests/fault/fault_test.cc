@@ -75,7 +75,8 @@ class Program {
       return;
     }
     b.at = moved;
-    if (!hak_test::stamped_as(moved, bytes < b.bytes ? bytes : b.bytes, b.key, b.bytes)) fail("realloc lost contents", bytes);
+    if (!hak_test::stamped_as(moved, bytes < b.bytes ? bytes : b.bytes, b.key, b.bytes))
+      fail("realloc lost contents", bytes);
     b.bytes = bytes;
     hak_test::stamp_as(moved, bytes, b.key);
   }
@@ -147,9 +148,8 @@ void fail_each_call(const std::function<void()> &scenario, uint64_t at_least) {
     for (;; nth++) {
       hak_test::Outcome outcome = hak_test::in_child([&] { return run(scenario, nth, sticky); });
       if (outcome.exited_with(NOT_REACHED)) break;
-      ASSERT_TRUE(outcome.exited_with(REACHED))
-          << "with call " << nth << (sticky ? " and all after it" : "") << " to the system failing: "
-          << outcome.describe();
+      ASSERT_TRUE(outcome.exited_with(REACHED)) << "with call " << nth << (sticky ? " and all after it" : "")
+                                                << " to the system failing: " << outcome.describe();
       ASSERT_LT(nth, 2000u) << "the scenario has no end";
     }
     std::printf("%llu calls%s\n", static_cast<unsigned long long>(nth - 1), sticky ? ", each with all after it" : "");
@@ -160,177 +160,208 @@ void fail_each_call(const std::function<void()> &scenario, uint64_t at_least) {
 }  // namespace
 
 TEST(Fault, TheFirstAllocation) {
-  fail_each_call([] {
-    Program program;
-    program.malloc(24);
-    program.free_all();
-  }, 5);
+  fail_each_call(
+      [] {
+        Program program;
+        program.malloc(24);
+        program.free_all();
+      },
+      5);
 }
 
 TEST(Fault, TinyBlocksMakeTheHeapGrow) {
-  fail_each_call([] {
-    Program program;
-    for (int i = 0; i < 12000; i++) program.malloc(program.random.below(1025));
-    program.free_half();
-    for (int i = 0; i < 5000; i++) program.malloc(program.random.below(1025));
-    program.free_all();
-  }, 12);
+  fail_each_call(
+      [] {
+        Program program;
+        for (int i = 0; i < 12000; i++) program.malloc(program.random.below(1025));
+        program.free_half();
+        for (int i = 0; i < 5000; i++) program.malloc(program.random.below(1025));
+        program.free_all();
+      },
+      12);
 }
 
 TEST(Fault, MidBlocks) {
-  fail_each_call([] {
-    Program program;
-    for (int i = 0; i < 400; i++) program.malloc(program.random.size_between(1025, 65536));
-    program.free_half();
-    for (int i = 0; i < 200; i++) program.malloc(program.random.size_between(1025, 65536));
-    program.free_all();
-  }, 10);
+  fail_each_call(
+      [] {
+        Program program;
+        for (int i = 0; i < 400; i++) program.malloc(program.random.size_between(1025, 65536));
+        program.free_half();
+        for (int i = 0; i < 200; i++) program.malloc(program.random.size_between(1025, 65536));
+        program.free_all();
+      },
+      10);
 }
 
 TEST(Fault, LargeBlocks) {
-  fail_each_call([] {
-    Program program;
-    for (int i = 0; i < 40; i++) program.malloc(program.random.size_between(65537, 2 * kMiB));
-    program.free_half();
-    for (int i = 0; i < 20; i++) program.malloc(program.random.size_between(65537, 4 * kMiB));
-    program.free_all();
-  }, 10);
+  fail_each_call(
+      [] {
+        Program program;
+        for (int i = 0; i < 40; i++) program.malloc(program.random.size_between(65537, 2 * kMiB));
+        program.free_half();
+        for (int i = 0; i < 20; i++) program.malloc(program.random.size_between(65537, 4 * kMiB));
+        program.free_all();
+      },
+      10);
 }
 
 TEST(Fault, HugeBlocksGrowAndShrink) {
-  fail_each_call([] {
-    Program program;
-    for (int i = 0; i < 2; i++) program.malloc(5 * kMiB);
-    for (size_t bytes : {6 * kMiB, 10 * kMiB, 16 * kMiB, 7 * kMiB, 3 * kMiB, 100 * kKiB, 300 * kKiB, 9 * kMiB})
-      for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes + i * kMiB / 4);
-    program.free_all();
-  }, 15);
+  fail_each_call(
+      [] {
+        Program program;
+        for (int i = 0; i < 2; i++) program.malloc(5 * kMiB);
+        for (size_t bytes : {6 * kMiB, 10 * kMiB, 16 * kMiB, 7 * kMiB, 3 * kMiB, 100 * kKiB, 300 * kKiB, 9 * kMiB})
+          for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes + i * kMiB / 4);
+        program.free_all();
+      },
+      15);
 }
 
 TEST(Fault, BlocksGrowThroughAllSizes) {
-  fail_each_call([] {
-    Program program;
-    for (int i = 0; i < 2; i++) program.malloc(1);
-    for (size_t bytes = 10; bytes < 12 * kMiB; bytes += bytes / 2 + 7)
-      for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes);
-    for (size_t bytes = 10 * kMiB; bytes > 0; bytes /= 5)
-      for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes);
-    program.free_all();
-  }, 12);
+  fail_each_call(
+      [] {
+        Program program;
+        for (int i = 0; i < 2; i++) program.malloc(1);
+        for (size_t bytes = 10; bytes < 12 * kMiB; bytes += bytes / 2 + 7)
+          for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes);
+        for (size_t bytes = 10 * kMiB; bytes > 0; bytes /= 5)
+          for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes);
+        program.free_all();
+      },
+      12);
 }
 
 TEST(Fault, ZeroedBlocks) {
-  fail_each_call([] {
-    Program program;
-    for (int round = 0; round < 3; round++) {
-      for (int i = 0; i < 25; i++) program.calloc(program.random.size_between(1, i % 20 == 0 ? 6 * kMiB : 500 * kKiB));
-      program.free_half();
-    }
-    program.free_all();
-  }, 10);
+  fail_each_call(
+      [] {
+        Program program;
+        for (int round = 0; round < 3; round++) {
+          for (int i = 0; i < 25; i++)
+            program.calloc(program.random.size_between(1, i % 20 == 0 ? 6 * kMiB : 500 * kKiB));
+          program.free_half();
+        }
+        program.free_all();
+      },
+      10);
 }
 
 /* Blocks that were full earn huge pages for the next one, which lies where they were. */
 TEST(Fault, HugePagesAreAskedFor) {
-  fail_each_call([] {
-    Program program;
-    for (size_t bytes : {8 * kMiB, 16 * kMiB})
-      if (void *block = program.malloc(bytes)) std::memset(block, 1, bytes), hak_test::stamp_as(block, bytes, program.blocks.back().key);
-    program.free_all();
-    program.calloc(24 * kMiB);
-    program.free_all();
-  }, 8);
+  fail_each_call(
+      [] {
+        Program program;
+        for (size_t bytes : {8 * kMiB, 16 * kMiB})
+          if (void *block = program.malloc(bytes))
+            std::memset(block, 1, bytes), hak_test::stamp_as(block, bytes, program.blocks.back().key);
+        program.free_all();
+        program.calloc(24 * kMiB);
+        program.free_all();
+      },
+      8);
 }
 
 TEST(Fault, AlignedBlocks) {
-  fail_each_call([] {
-    Program program;
-    for (size_t alignment = 16; alignment <= 256 * kMiB; alignment *= 8)
-      for (size_t bytes : {1ul, 3000ul, 5 * kMiB}) program.aligned(alignment, bytes);
-    program.free_half();
-    program.free_all();
-  }, 10);
+  fail_each_call(
+      [] {
+        Program program;
+        for (size_t alignment = 16; alignment <= 256 * kMiB; alignment *= 8)
+          for (size_t bytes : {1ul, 3000ul, 5 * kMiB}) program.aligned(alignment, bytes);
+        program.free_half();
+        program.free_all();
+      },
+      10);
 }
 
 TEST(Fault, MemoryIsGivenBack) {
-  fail_each_call([] {
-    Program program;
-    for (int i = 0; i < 5; i++) program.malloc(4 * kMiB), program.malloc(7 * kMiB), program.malloc(3000);
-    program.free_half();
-    hak_trim(8 * kMiB);
-    program.free_half();
-    hak_trim(0);
-    for (int i = 0; i < 4; i++) program.calloc(4 * kMiB);
-    program.free_all();
-    hak_trim(0);
-  }, 25);
+  fail_each_call(
+      [] {
+        Program program;
+        for (int i = 0; i < 5; i++) program.malloc(4 * kMiB), program.malloc(7 * kMiB), program.malloc(3000);
+        program.free_half();
+        hak_trim(8 * kMiB);
+        program.free_half();
+        hak_trim(0);
+        for (int i = 0; i < 4; i++) program.calloc(4 * kMiB);
+        program.free_all();
+        hak_trim(0);
+      },
+      25);
 }
 
 TEST(Fault, BatchesMakeMagazinesGrow) {
-  fail_each_call([] {
-    Program program;
-    for (size_t bytes : {24, 200, 1000, 3000})
-      for (int round = 0; round < 4; round++) {
-        for (int i = 0; i < 1000; i++) program.malloc(bytes);
-        program.free_all();
-      }
-    hak_thread_flush();
-  }, 10);
+  fail_each_call(
+      [] {
+        Program program;
+        for (size_t bytes : {24, 200, 1000, 3000})
+          for (int round = 0; round < 4; round++) {
+            for (int i = 0; i < 1000; i++) program.malloc(bytes);
+            program.free_all();
+          }
+        hak_thread_flush();
+      },
+      10);
 }
 
 /* One that gets no heap can free all the same. */
 TEST(Fault, ThreadsStart) {
-  fail_each_call([] {
-    Program program;
-    for (uint64_t round = 0; round < 10; round++) {
-      for (size_t bytes : {100, 5000, 100000})
-        for (int i = 0; i < 50; i++) program.malloc(bytes);
-      std::vector<std::thread> threads;
-      for (uint64_t t = 0; t < 3; t++)
-        threads.emplace_back([t, round] {
-          Program mine(t + 2 + round * 10);
-          for (int i = 0; i < 30; i++) mine.malloc(mine.random.size_between(1, 20000));
-          mine.free_all();
-        });
-      for (std::thread &thread : threads) thread.join();
-      std::thread([&] { program.free_all(); }).join();
-    }
-  }, 10);
+  fail_each_call(
+      [] {
+        Program program;
+        for (uint64_t round = 0; round < 10; round++) {
+          for (size_t bytes : {100, 5000, 100000})
+            for (int i = 0; i < 50; i++) program.malloc(bytes);
+          std::vector<std::thread> threads;
+          for (uint64_t t = 0; t < 3; t++)
+            threads.emplace_back([t, round] {
+              Program mine(t + 2 + round * 10);
+              for (int i = 0; i < 30; i++) mine.malloc(mine.random.size_between(1, 20000));
+              mine.free_all();
+            });
+          for (std::thread &thread : threads) thread.join();
+          std::thread([&] { program.free_all(); }).join();
+        }
+      },
+      10);
 }
 
 TEST(Fault, BlocksAreFreedByOtherThreads) {
-  fail_each_call([] {
-    Program program;
-    for (int round = 0; round < 6; round++) {
-      std::vector<Program> producers;
-      for (uint64_t t = 0; t < 2; t++) producers.emplace_back(t + 2);
-      std::vector<std::thread> threads;
-      for (Program &producer : producers)
-        threads.emplace_back([&producer] {
-          for (int i = 0; i < 600; i++) producer.malloc(producer.random.size_between(1, i % 100 == 0 ? 200000 : 3000));
-        });
-      for (std::thread &thread : threads) thread.join();
-      program.malloc(10); /* this thread has a heap, if it can */
-      for (Program &producer : producers) producer.free_all();
-      program.free_half();
-      hak_thread_flush();
-    }
-    program.free_all();
-  }, 10);
+  fail_each_call(
+      [] {
+        Program program;
+        for (int round = 0; round < 6; round++) {
+          std::vector<Program> producers;
+          for (uint64_t t = 0; t < 2; t++) producers.emplace_back(t + 2);
+          std::vector<std::thread> threads;
+          for (Program &producer : producers)
+            threads.emplace_back([&producer] {
+              for (int i = 0; i < 600; i++)
+                producer.malloc(producer.random.size_between(1, i % 100 == 0 ? 200000 : 3000));
+            });
+          for (std::thread &thread : threads) thread.join();
+          program.malloc(10); /* this thread has a heap, if it can */
+          for (Program &producer : producers) producer.free_all();
+          program.free_half();
+          hak_thread_flush();
+        }
+        program.free_all();
+      },
+      10);
 }
 
 TEST(Fault, LookingIsSafeWhateverFails) {
-  fail_each_call([] {
-    Program program;
-    int local = 0;
-    if (hak_owns(&local)) fail("a local variable is ours", 0);
-    program.malloc(100);
-    program.malloc(10 * kMiB);
-    hak_stats_json([](void *, const char *, size_t) { return true; }, nullptr);
-    hak_stats_t stats;
-    hak_stats(&stats, sizeof stats);
-    for (const Program::Block &b : program.blocks)
-      if (!hak_owns(b.at)) fail("a live block is not ours", b.bytes);
-    program.free_all();
-  }, 5);
+  fail_each_call(
+      [] {
+        Program program;
+        int local = 0;
+        if (hak_owns(&local)) fail("a local variable is ours", 0);
+        program.malloc(100);
+        program.malloc(10 * kMiB);
+        hak_stats_json([](void *, const char *, size_t) { return true; }, nullptr);
+        hak_stats_t stats;
+        hak_stats(&stats, sizeof stats);
+        for (const Program::Block &b : program.blocks)
+          if (!hak_owns(b.at)) fail("a live block is not ours", b.bytes);
+        program.free_all();
+      },
+      5);
 }

@@ -34,8 +34,8 @@ namespace {
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /* Ends the child with a sentence. */
-#define REQUIRE(c) \
-  do { \
+#define REQUIRE(c)                                                                                              \
+  do {                                                                                                          \
     if (!(c)) std::fprintf(stderr, "'%s' does not hold at line %d, errno %d\n", #c, __LINE__, errno), _exit(1); \
   } while (false)
 
@@ -145,13 +145,12 @@ std::string name_of(const testing::TestParamInfo<Machine> &info) {
   const auto &[page, window, limited, trouble] = info.param;
   return "Pages" + std::to_string(page / 1024) + "KWindow" + window + limits[limited] + troubles[trouble];
 }
-INSTANTIATE_TEST_SUITE_P(Of, Matrix,
-                         testing::Combine(testing::Values(4096, 16384, 65536),
-                                          testing::Values("1G", "4G", "64G", "16T"),
-                                          testing::Values(kNoLimit, kAddressSpace, kData),
-                                          testing::Values(kNone, kLockedPage, kAllLocked, kLaterRefused,
-                                                          kAllRefusedForAWhile)),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Of, Matrix,
+    testing::Combine(testing::Values(4096, 16384, 65536), testing::Values("1G", "4G", "64G", "16T"),
+                     testing::Values(kNoLimit, kAddressSpace, kData),
+                     testing::Values(kNone, kLockedPage, kAllLocked, kLaterRefused, kAllRefusedForAWhile)),
+    name_of);
 
 }  // namespace
 

@@ -107,9 +107,13 @@ void release_sized_by_operator(const Block &b) {
 }  // namespace
 
 const char *name_of(Function function) {
-  static const char *const kNames[] = {"malloc", "calloc", "realloc(NULL)", "reallocarray(NULL)", "aligned_alloc",
-                                       "posix_memalign", "memalign", "valloc", "pvalloc", "new", "new[]",
-                                       "aligned new", "aligned new[]"};
+  static const char *const kNames[] = {"malloc",        "calloc",
+                                       "realloc(NULL)", "reallocarray(NULL)",
+                                       "aligned_alloc", "posix_memalign",
+                                       "memalign",      "valloc",
+                                       "pvalloc",       "new",
+                                       "new[]",         "aligned new",
+                                       "aligned new[]"};
   return kNames[static_cast<unsigned>(function)];
 }
 

@@ -17,16 +17,27 @@
 namespace hak_fuzz {
 
 enum class Function : std::uint8_t {
-  kMalloc, kCalloc, kReallocNull, kReallocarrayNull, kAlignedAlloc, kPosixMemalign, kMemalign, kValloc, kPvalloc,
-  kNew, kNewArray, kNewAligned, kNewArrayAligned,
+  kMalloc,
+  kCalloc,
+  kReallocNull,
+  kReallocarrayNull,
+  kAlignedAlloc,
+  kPosixMemalign,
+  kMemalign,
+  kValloc,
+  kPvalloc,
+  kNew,
+  kNewArray,
+  kNewAligned,
+  kNewArrayAligned,
 };
 const char *name_of(Function function);
 
 /* What a caller asks for, and what it may expect. */
 struct Request {
   Function function;
-  bool by_libc;   /* libc's name, not hakmem.h's                          */
-  bool nothrow;   /* of the operators                                     */
+  bool by_libc; /* libc's name, not hakmem.h's                          */
+  bool nothrow; /* of the operators                                     */
   std::size_t bytes, alignment;
   std::size_t count; /* of calloc's elements; bytes is the product         */
 };

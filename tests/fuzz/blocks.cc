@@ -43,14 +43,16 @@ bool Machine::has_room(std::size_t bytes) const {
 
 Request Machine::request_of(const Operation &o) const {
   using F = Function;
-  constexpr F kOf[32] = {
-      F::kMalloc, F::kMalloc, F::kMalloc, F::kMalloc, F::kMalloc, F::kMalloc, F::kMalloc, F::kCalloc,
-      F::kCalloc, F::kCalloc, F::kCalloc, F::kCalloc, F::kReallocNull, F::kReallocNull, F::kReallocarrayNull,
-      F::kAlignedAlloc, F::kAlignedAlloc, F::kAlignedAlloc, F::kAlignedAlloc, F::kAlignedAlloc, F::kAlignedAlloc,
-      F::kPosixMemalign, F::kPosixMemalign, F::kPosixMemalign, F::kMemalign, F::kMemalign, F::kValloc, F::kPvalloc,
-      F::kNew, F::kNewArray, F::kNewAligned, F::kNewArrayAligned};
-  constexpr F kWithoutLibc[8] = {F::kAlignedAlloc, F::kPosixMemalign, F::kMalloc, F::kCalloc,
-                                 F::kMalloc, F::kCalloc, F::kAlignedAlloc, F::kPosixMemalign};
+  constexpr F kOf[32] = {F::kMalloc,       F::kMalloc,        F::kMalloc,           F::kMalloc,
+                         F::kMalloc,       F::kMalloc,        F::kMalloc,           F::kCalloc,
+                         F::kCalloc,       F::kCalloc,        F::kCalloc,           F::kCalloc,
+                         F::kReallocNull,  F::kReallocNull,   F::kReallocarrayNull, F::kAlignedAlloc,
+                         F::kAlignedAlloc, F::kAlignedAlloc,  F::kAlignedAlloc,     F::kAlignedAlloc,
+                         F::kAlignedAlloc, F::kPosixMemalign, F::kPosixMemalign,    F::kPosixMemalign,
+                         F::kMemalign,     F::kMemalign,      F::kValloc,           F::kPvalloc,
+                         F::kNew,          F::kNewArray,      F::kNewAligned,       F::kNewArrayAligned};
+  constexpr F kWithoutLibc[8] = {F::kAlignedAlloc, F::kPosixMemalign, F::kMalloc,       F::kCalloc,
+                                 F::kMalloc,       F::kCalloc,        F::kAlignedAlloc, F::kPosixMemalign};
   Request r = {};
   r.function = kOf[o.variant];
   if (!kServed && r.function >= F::kMemalign) r.function = kWithoutLibc[o.variant % 8];

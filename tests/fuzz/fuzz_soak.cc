@@ -82,7 +82,8 @@ int run_files(const Options &options) {
   std::vector<fs::path> files;
   for (const fs::path &path : options.files) {
     if (!fs::is_directory(path)) files.push_back(path);
-    else for (const auto &entry : fs::directory_iterator(path)) files.push_back(entry.path());
+    else
+      for (const auto &entry : fs::directory_iterator(path)) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   int failed = 0;
@@ -131,10 +132,11 @@ int main(int argc, char **argv) {
   Options options;
   std::uint64_t from = 0;
   enum { kSeed = 1, kMinutes, kSeconds, kInputs, kFrom, kOut, kShow, kWithout, kHelp };
-  const option known[] = {{"seed", 1, nullptr, kSeed}, {"minutes", 1, nullptr, kMinutes},
+  const option known[] = {{"seed", 1, nullptr, kSeed},       {"minutes", 1, nullptr, kMinutes},
                           {"seconds", 1, nullptr, kSeconds}, {"inputs", 1, nullptr, kInputs},
-                          {"from", 1, nullptr, kFrom}, {"out", 1, nullptr, kOut}, {"show", 0, nullptr, kShow},
-                          {"without", 1, nullptr, kWithout}, {"help", 0, nullptr, kHelp}, {}};
+                          {"from", 1, nullptr, kFrom},       {"out", 1, nullptr, kOut},
+                          {"show", 0, nullptr, kShow},       {"without", 1, nullptr, kWithout},
+                          {"help", 0, nullptr, kHelp},       {}};
   for (int found; (found = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
     switch (found) {
       case kSeed: options.seed = std::strtoull(optarg, nullptr, 10); break;

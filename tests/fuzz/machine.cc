@@ -13,8 +13,8 @@
 namespace hak_fuzz {
 
 /* ---- What is left out --------------------------------------------------------------*/
-static const char *const part_names[kParts] = {"grow-aligned", "refused-giants", "sized-after-realloc", "locked-pages",
-                                               "racing-frees", "fork-in-handler", "absurd-memalign", "resident"};
+static const char *const part_names[kParts] = {"grow-aligned", "refused-giants",  "sized-after-realloc", "locked-pages",
+                                               "racing-frees", "fork-in-handler", "absurd-memalign",     "resident"};
 static unsigned parts_left_out;
 
 const char *name_of(Part part) { return part_names[static_cast<unsigned>(part)]; }
@@ -64,10 +64,13 @@ void Machine::run_on_its_thread(const Operation &o) {
     perform(o);
   } else {
     now_ = &o;
-    workers_.run_on(o.thread, [](void *self, unsigned) {
-      auto *machine = static_cast<Machine *>(self);
-      machine->perform(*machine->now_);
-    }, this);
+    workers_.run_on(
+        o.thread,
+        [](void *self, unsigned) {
+          auto *machine = static_cast<Machine *>(self);
+          machine->perform(*machine->now_);
+        },
+        this);
   }
 }
 
@@ -145,9 +148,9 @@ std::size_t Machine::burst(const Operation &o, const std::uint8_t *records, std:
   together_first_ = progress->record + 1;
   model_.share_out(threads);
   together_ = true;
-  workers_.run_together(threads, [](void *self, unsigned thread) {
-    static_cast<Machine *>(self)->perform_together(thread);
-  }, this, o.size, 1u << o.pick % 10);
+  workers_.run_together(
+      threads, [](void *self, unsigned thread) { static_cast<Machine *>(self)->perform_together(thread); }, this,
+      o.size, 1u << o.pick % 10);
   together_ = false;
   model_.check_all();
   walk();
@@ -176,7 +179,9 @@ void Machine::expect_no_errors() {
 void Machine::quiesce() {
   for (int round = 0; round < 2; round++) {
     for (unsigned t = 1; t < kThreads; t++)
-      if (workers_.is_running(t)) workers_.run_on(t, [](void *, unsigned) { hak_thread_flush(); }, nullptr);
+      if (workers_.is_running(t))
+        workers_.run_on(
+            t, [](void *, unsigned) { hak_thread_flush(); }, nullptr);
     hak_trim(0);
   }
 }

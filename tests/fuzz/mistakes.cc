@@ -35,7 +35,9 @@ void Machine::misuse(const Operation &o) {
 void Machine::free_on(unsigned thread, void *address) {
   wrong_ = address;
   if (thread == 0 || !workers_.start(thread)) hak_free(address);
-  else workers_.run_on(thread, [](void *self, unsigned) { hak_free(static_cast<Machine *>(self)->wrong_); }, this);
+  else
+    workers_.run_on(
+        thread, [](void *self, unsigned) { hak_free(static_cast<Machine *>(self)->wrong_); }, this);
 }
 
 void Machine::free_twice(const Operation &o) {
@@ -58,10 +60,13 @@ void Machine::race_to_free(const Operation &o) {
     if (id == Model::kNone) return;
     wrong_ = model_.take(id).at;
     expected_errors_++;
-    workers_.run_together(2, [](void *self, unsigned) {
-      hak_free(static_cast<Machine *>(self)->wrong_);
-      hak_thread_flush();
-    }, this, o.size + n, 16u << (o.alignment + n) % 8);
+    workers_.run_together(
+        2,
+        [](void *self, unsigned) {
+          hak_free(static_cast<Machine *>(self)->wrong_);
+          hak_thread_flush();
+        },
+        this, o.size + n, 16u << (o.alignment + n) % 8);
   }
 }
 

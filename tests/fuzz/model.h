@@ -32,11 +32,11 @@ struct Block {
   std::size_t usable;    /* as the allocator says      */
   std::size_t alignment; /* that was promised          */
   std::size_t asked_alignment;
-  std::uint64_t key;     /* of its pattern             */
+  std::uint64_t key; /* of its pattern             */
   Origin origin;
   std::uint8_t holder;
   bool was_reallocated;
-  bool is_written; /* it carries its pattern     */
+  bool is_written;     /* it carries its pattern     */
   std::uint32_t place; /* in its holder's list   */
 };
 

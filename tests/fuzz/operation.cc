@@ -68,7 +68,7 @@ std::size_t base_of(std::size_t code) {
   if (code < 224) return stepped(256 * kKiB, 8, code - 176);
   if (code < 240) return stepped(16 * kMiB, 4, code - 224);
   if (code < 248) return kGiB << 2 * (code - 240);
-  constexpr std::size_t kAbsurd[8] = {PTRDIFF_MAX - 65536, PTRDIFF_MAX - 1, PTRDIFF_MAX, std::size_t{PTRDIFF_MAX} + 1,
+  constexpr std::size_t kAbsurd[8] = {PTRDIFF_MAX - 65536, PTRDIFF_MAX - 1, PTRDIFF_MAX,  std::size_t{PTRDIFF_MAX} + 1,
                                       SIZE_MAX / 4 * 3,    SIZE_MAX - 4096, SIZE_MAX - 1, SIZE_MAX};
   return kAbsurd[code - 248];
 }

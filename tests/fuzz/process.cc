@@ -20,8 +20,7 @@ constexpr std::size_t kDirtyPerLockedPage = 4 * kMiB;
 
 void wait_for(pid_t child) {
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   if (WIFSIGNALED(status)) fail("the forked child was killed by signal %d", WTERMSIG(status));
   if (WEXITSTATUS(status) != 0) fail("the forked child left with status %d", WEXITSTATUS(status));
 }

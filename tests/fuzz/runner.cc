@@ -49,8 +49,8 @@ std::string run_in_child(const Input &input) {
     return 0;
   });
   if (outcome.exited_with(0)) return "";
-  return "at record " + std::to_string(progress->record.load()) + " of " +
-         std::to_string(input.size() / kRecordBytes) + ": " + outcome.describe();
+  return "at record " + std::to_string(progress->record.load()) + " of " + std::to_string(input.size() / kRecordBytes) +
+         ": " + outcome.describe();
 }
 
 std::uint64_t operations_performed() { return shared_progress()->operations; }

@@ -31,8 +31,8 @@ struct {
   bool is_made = false;
   hak_test::Random random{0};
   unsigned mean_length = 1;
-  std::uint64_t left = 0;       /* basic blocks of this turn                */
-  unsigned runnable = 0;        /* bit n: thread n                          */
+  std::uint64_t left = 0; /* basic blocks of this turn                */
+  unsigned runnable = 0;  /* bit n: thread n                          */
   std::atomic<unsigned> running_freely{0};
   std::atomic<std::uint64_t> interrupt_after{0};
   void (*handler)() = nullptr;
@@ -42,8 +42,7 @@ thread_local unsigned this_thread;
 thread_local bool takes_turns, is_in_handler;
 
 void wait_on(sem_t *semaphore) {
-  while (sem_wait(semaphore) != 0 && errno == EINTR) {
-  }
+  while (sem_wait(semaphore) != 0 && errno == EINTR) {}
 }
 
 /* Turns are mostly short or mostly long; some of each. */

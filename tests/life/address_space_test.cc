@@ -17,7 +17,10 @@ using hak_test::Outcome;
 namespace {
 
 Outcome run_case(const std::vector<std::string> &words, const std::string &before, bool with_hakmem) {
-  std::vector<std::string> argv = {"sh", "-c", before + "exec env \"$@\"", "sh",
+  std::vector<std::string> argv = {"sh",
+                                   "-c",
+                                   before + "exec env \"$@\"",
+                                   "sh",
                                    with_hakmem ? "LD_PRELOAD=" HELPER_hakmem_shared : "NOTHING=1",
                                    HELPER_address_space_program};
   argv.insert(argv.end(), words.begin(), words.end());

@@ -31,7 +31,9 @@ struct Held {
 /* Small ones mostly, now and then one of the other ranges. */
 inline std::size_t some_size(hak_test::Random &random) {
   std::size_t dice = random.below(200);
-  return dice == 0 ? random.size_between(4 << 20, 6 << 20) : dice < 10 ? random.size_between(1025, 400000) : random.between(1, 1024);
+  return dice == 0   ? random.size_between(4 << 20, 6 << 20)
+         : dice < 10 ? random.size_between(1025, 400000)
+                     : random.between(1, 1024);
 }
 
 class BusyThreads {

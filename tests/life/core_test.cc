@@ -94,8 +94,7 @@ class Waiting {
 }  // namespace
 
 TEST_F(CoreFile, ByGcore) {
-  if (!hak_test::run({"sh", "-c", "command -v gcore"}).exited_with(0))
-    GTEST_SKIP() << "there is no gcore";
+  if (!hak_test::run({"sh", "-c", "command -v gcore"}).exited_with(0)) GTEST_SKIP() << "there is no gcore";
   Size sizes[2];
   for (int with : {0, 1}) {
     Waiting program(with ? HELPER_hakmem_shared : "");

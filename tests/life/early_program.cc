@@ -67,7 +67,8 @@ struct Global {
   std::map<std::string, std::vector<int>> contents;
   Global() {
     initialiser.fill(3);
-    for (int i = 0; i < 500; i++) contents[std::string(40, 'k') + std::to_string(i)].resize(static_cast<std::size_t>(i));
+    for (int i = 0; i < 500; i++)
+      contents[std::string(40, 'k') + std::to_string(i)].resize(static_cast<std::size_t>(i));
   }
   ~Global() {
     in_atexit.drop(5, "what the atexit handler allocated was overwritten");
@@ -107,10 +108,11 @@ int main(int argc, char **) {
     std::thread([] {
       for (std::uint64_t i = 0;; i++) free(hak_test::opaque(malloc(i % 3000)));
     }).detach();
-  for (int t = 0; t < 4; t++) std::thread([] {
-    Stage own;
-    own.fill(9);
-    own.drop(9, "what a thread allocated was overwritten");
-  }).join();
+  for (int t = 0; t < 4; t++)
+    std::thread([] {
+      Stage own;
+      own.fill(9);
+      own.drop(9, "what a thread allocated was overwritten");
+    }).join();
   return 0;
 }

@@ -30,7 +30,6 @@ namespace {
 
 /* Enough that, interrupted at any moment, many are inside the arena and the slabs. */
 int most_forks = 500;
-constexpr unsigned kChildWatchdogSeconds = 20;
 
 std::atomic<int> forks, finished, failures;
 /* In every hundredth child the handler returns, and the interrupted call has to go on. */
@@ -43,7 +42,7 @@ void fork_here(int) {
   const int number = ++forks;
   const pid_t child = fork();
   if (child == 0) {
-    alarm(kChildWatchdogSeconds);
+    alarm(hak_test::kWatchdogSeconds);
     if (!children_return || number % 100 != 0) _exit(0);
     is_child = 1;
     errno = saved_errno;
@@ -95,8 +94,6 @@ void expect_good(const hak_test::Outcome &outcome) {
       << outcome.describe();
 }
 
-void watch() { alarm(30); }
-
 }  // namespace
 
 class ForkInAHandler : public testing::TestWithParam<bool> {};
@@ -106,7 +103,6 @@ INSTANTIATE_TEST_SUITE_P(WhoseChildren, ForkInAHandler, testing::Bool(),
 /* By a timer, in a program that has one thread. */
 TEST_P(ForkInAHandler, OfTheOnlyThread) {
   expect_good(hak_test::in_child([&] {
-    watch();
     children_return = GetParam();
     Random random(3);
     churn(random, 1000);
@@ -126,7 +122,6 @@ TEST_P(ForkInAHandler, OfTheOnlyThread) {
  * the other threads were doing is left half done in them. */
 TEST(ForkInAHandlerToo, OfOneOfManyThreads) {
   expect_good(hak_test::in_child([&] {
-    watch();
     most_forks = 150;
     on_signal(SIGUSR1);
     std::atomic<bool> stop{false}, bad{false};
@@ -138,15 +133,16 @@ TEST(ForkInAHandlerToo, OfOneOfManyThreads) {
     std::vector<Job> jobs;
     for (std::uint64_t t = 0; t < threads.size(); t++) jobs.push_back({&stop, &bad, t});
     for (std::size_t t = 0; t < threads.size(); t++)
-      pthread_create(&threads[t], nullptr,
-                     [](void *argument) -> void * {
-                       const Job &job = *static_cast<Job *>(argument);
-                       Random random(job.seed);
-                       while (!*job.stop)
-                         if (!churn(random, 10)) *job.bad = true;
-                       return nullptr;
-                     },
-                     &jobs[t]);
+      pthread_create(
+          &threads[t], nullptr,
+          [](void *argument) -> void * {
+            const Job &job = *static_cast<Job *>(argument);
+            Random random(job.seed);
+            while (!*job.stop)
+              if (!churn(random, 10)) *job.bad = true;
+            return nullptr;
+          },
+          &jobs[t]);
     Random random(9);
     /* Several at a time: each may hold a gate that the others wait for. */
     while (forks < most_forks) {
@@ -163,7 +159,6 @@ TEST(ForkInAHandlerToo, OfOneOfManyThreads) {
 /* Two threads fork at the same time, one in a handler and one as usual. */
 TEST(ForkInAHandlerToo, WhileAnotherThreadForks) {
   expect_good(hak_test::in_child([] {
-    watch();
     most_forks = 150;
     on_signal(SIGUSR1);
     std::atomic<bool> stop{false};
@@ -173,7 +168,7 @@ TEST(ForkInAHandlerToo, WhileAnotherThreadForks) {
         pthread_kill(main_thread, SIGUSR1);
         const pid_t child = fork();
         if (child == 0) {
-          alarm(kChildWatchdogSeconds);
+          alarm(hak_test::kWatchdogSeconds);
           free(malloc(100));
           _exit(0);
         }

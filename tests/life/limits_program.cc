@@ -148,7 +148,8 @@ int main() {
   pthread_barrier_init(&releasing, nullptr, 2);
   pthread_t threads[kThreads], releaser;
   for (std::uintptr_t t = 0; t < kThreads; t++)
-    if (pthread_create(&threads[t], &small_stack, live_with_others, reinterpret_cast<void *>(t)) != 0) fail("pthread_create failed");
+    if (pthread_create(&threads[t], &small_stack, live_with_others, reinterpret_cast<void *>(t)) != 0)
+      fail("pthread_create failed");
   if (pthread_create(&releaser, &small_stack, release_all, nullptr) != 0) fail("pthread_create failed");
 
   live(nullptr);

@@ -19,12 +19,12 @@
 static const size_t sizes[] = {1, 24, 100, 1000, 5000, 40000, 70000, 300000, 2000000, 6000000};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-#define CHECK(condition)                                                    \
-  do {                                                                      \
-    if (condition) break;                                                   \
-    printf("line %d: '%s' does not hold\n", __LINE__, #condition);          \
-    fflush(stdout);                                                         \
-    _Exit(1);                                                               \
+#define CHECK(condition)                                           \
+  do {                                                             \
+    if (condition) break;                                          \
+    printf("line %d: '%s' does not hold\n", __LINE__, #condition); \
+    fflush(stdout);                                                \
+    _Exit(1);                                                      \
   } while (0)
 
 static void *(*plugin_malloc)(size_t);
@@ -109,7 +109,8 @@ static size_t resident(void) {
 static void deepbind(const char *path) {
   CHECK(strstr(file_of("malloc", RTLD_DEFAULT), "libhakmem") != NULL);
   void *library = load(path, RTLD_DEEPBIND | RTLD_LOCAL);
-  CHECK(strstr(file_of("malloc", library), "libc.so") != NULL || strstr(file_of("malloc", library), "libhakmem") != NULL);
+  CHECK(strstr(file_of("malloc", library), "libc.so") != NULL ||
+        strstr(file_of("malloc", library), "libhakmem") != NULL);
   for (int round = 0; round < 5; round++) {
     for (int i = 0; i < SIZES; i++) {
       /* Theirs, measured and freed here. */

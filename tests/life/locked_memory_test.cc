@@ -54,8 +54,7 @@ std::size_t locked_bytes(const void *at, std::size_t bytes) {
     std::size_t start, end;
     if (std::sscanf(line.c_str(), "%zx-%zx ", &start, &end) == 2)
       overlap = std::min(end, to) > std::max(start, from) ? std::min(end, to) - std::max(start, from) : 0;
-    else if (line.compare(0, 8, "VmFlags:") == 0 && (line + " ").find(" lo ") != std::string::npos)
-      sum += overlap;
+    else if (line.compare(0, 8, "VmFlags:") == 0 && (line + " ").find(" lo ") != std::string::npos) sum += overlap;
   }
   return sum;
 }

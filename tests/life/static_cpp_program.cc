@@ -44,7 +44,7 @@ int main() {
 #elif STATIC_CPP_CASE == 5 /* an alignment, and anything is caught */
 int main() {
   try {
-    void *p = ::operator new(too_much, std::align_val_t{4096});
+    void *p = ::operator new (too_much, std::align_val_t{4096});
     std::printf("a block at %p\n", p);
   } catch (...) {
     std::puts("ok");

@@ -23,13 +23,9 @@ struct Case {
   int number;
   const char *name;
 };
-const Case kCases[] = {{1, "Caught"},
-                       {2, "HandlerGivesUp"},
-                       {3, "Nothrow"},
-                       {4, "HandlerThrowsInNothrow"},
-                       {5, "AlignedCaught"},
-                       {6, "NotCaught"},
-                       {7, "HandlerIsNotNeeded"}};
+const Case kCases[] = {
+    {1, "Caught"},        {2, "HandlerGivesUp"}, {3, "Nothrow"},           {4, "HandlerThrowsInNothrow"},
+    {5, "AlignedCaught"}, {6, "NotCaught"},      {7, "HandlerIsNotNeeded"}};
 std::ostream &operator<<(std::ostream &out, const Case &c) { return out << c.name; }
 
 /* Links as a user does, with those flags: a program that cannot be linked is a failure of
@@ -39,9 +35,9 @@ void expect_ok(const Case &c, const std::vector<std::string> &flags) {
   const int fd = mkstemp(program);
   ASSERT_GE(fd, 0);
   close(fd);
-  std::vector<std::string> link = {CXX_COMPILER, "-std=c++17", "-O1", "-fno-builtin",
-                                   "-DSTATIC_CPP_CASE=" + std::to_string(c.number), CPP_PROGRAM, HAKMEM_ARCHIVE,
-                                   "-pthread", "-o", program};
+  std::vector<std::string> link = {
+      CXX_COMPILER, "-std=c++17",   "-O1",      "-fno-builtin", "-DSTATIC_CPP_CASE=" + std::to_string(c.number),
+      CPP_PROGRAM,  HAKMEM_ARCHIVE, "-pthread", "-o",           program};
   link.insert(link.end(), flags.begin(), flags.end());
   Outcome linked = run(link);
   EXPECT_TRUE(linked.exited_with(0)) << linked.describe();

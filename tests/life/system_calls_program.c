@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
   }
   hak_stats_t now;
   hak_stats(&now, sizeof now);
-  printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", now.mmap_calls, now.munmap_calls,
-         now.madvise_calls, now.mremap_calls);
+  printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", now.mmap_calls, now.munmap_calls, now.madvise_calls,
+         now.mremap_calls);
   return 0;
 }

@@ -35,7 +35,8 @@ void in_thread(const std::function<void()> &body) { std::thread(body).join(); }
 void allocate_and_free(std::uint64_t seed, int count) {
   Random random(seed);
   std::vector<Held> own;
-  for (int i = 0; i < count; i++) own.push_back(Held::make(random.size_between(1, 30000), seed << 20 | static_cast<unsigned>(i)));
+  for (int i = 0; i < count; i++)
+    own.push_back(Held::make(random.size_between(1, 30000), seed << 20 | static_cast<unsigned>(i)));
   for (const Held &held : own) {
     if (!held.intact()) std::abort();
     free(held.block);
@@ -152,10 +153,14 @@ TEST(Threads, EndInAnyOrder) {
 TEST(Threads, ThatCallPthreadExit) {
   for (int i = 0; i < 50; i++) {
     pthread_t thread;
-    ASSERT_EQ(pthread_create(&thread, nullptr, [](void *) -> void * {
-      allocate_and_free(1, 50);
-      pthread_exit(malloc(100));
-    }, nullptr), 0);
+    ASSERT_EQ(pthread_create(
+                  &thread, nullptr,
+                  [](void *) -> void * {
+                    allocate_and_free(1, 50);
+                    pthread_exit(malloc(100));
+                  },
+                  nullptr),
+              0);
     void *result;
     ASSERT_EQ(pthread_join(thread, &result), 0);
     free(result);
@@ -167,15 +172,19 @@ TEST(Threads, ThatAreCancelled) {
   ASSERT_EQ(pipe(never), 0);
   for (int i = 0; i < 50; i++) {
     pthread_t thread;
-    ASSERT_EQ(pthread_create(&thread, nullptr, [](void *) -> void * {
-      void *block = malloc(1000);
-      pthread_cleanup_push(free, block);
-      allocate_and_free(1, 50);
-      char byte;
-      if (read(never[0], &byte, 1) < 0) std::abort();
-      pthread_cleanup_pop(1);
-      return nullptr;
-    }, nullptr), 0);
+    ASSERT_EQ(pthread_create(
+                  &thread, nullptr,
+                  [](void *) -> void * {
+                    void *block = malloc(1000);
+                    pthread_cleanup_push(free, block);
+                    allocate_and_free(1, 50);
+                    char byte;
+                    if (read(never[0], &byte, 1) < 0) std::abort();
+                    pthread_cleanup_pop(1);
+                    return nullptr;
+                  },
+                  nullptr),
+              0);
     ASSERT_EQ(pthread_cancel(thread), 0);
     void *result;
     ASSERT_EQ(pthread_join(thread, &result), 0);
@@ -276,16 +285,22 @@ TEST(ThreadDestructors, MayBeTheFirstToAllocate) {
   static pthread_key_t key;
   static std::atomic<int> runs;
   const std::size_t heaps = heap_view::stats().heap_count;
-  ASSERT_EQ(pthread_key_create(&key, [](void *) {
-    runs++;
-    allocate_and_free(1, 100);
-  }), 0);
+  ASSERT_EQ(pthread_key_create(&key,
+                               [](void *) {
+                                 runs++;
+                                 allocate_and_free(1, 100);
+                               }),
+            0);
   for (int i = 0; i < 300; i++) {
     pthread_t thread;
-    ASSERT_EQ(pthread_create(&thread, nullptr, [](void *) -> void * {
-      pthread_setspecific(key, &key);
-      return nullptr;
-    }, nullptr), 0);
+    ASSERT_EQ(pthread_create(
+                  &thread, nullptr,
+                  [](void *) -> void * {
+                    pthread_setspecific(key, &key);
+                    return nullptr;
+                  },
+                  nullptr),
+              0);
     pthread_join(thread, nullptr);
   }
   EXPECT_EQ(runs, 300);
@@ -363,7 +378,8 @@ TEST(Signals, AreNotTakenByThreadsOfTheAllocator) {
   for (int i = 0; i < 100; i++) {
     ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
     timespec patience = {30, 0};
-    ASSERT_EQ(sigtimedwait(&set, nullptr, &patience), SIGUSR1) << "the signal went to thread " << taken_by << " instead";
+    ASSERT_EQ(sigtimedwait(&set, nullptr, &patience), SIGUSR1)
+        << "the signal went to thread " << taken_by << " instead";
   }
   EXPECT_EQ(taken_by, 0);
 }

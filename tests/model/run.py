@@ -6,6 +6,8 @@ each mistake that can be planted in it (BUG_... in the .pml) has to be found:
 a model that misses one proves nothing.
 
 Usage: run.py [--deep] MODEL...    (remote_free, thread_pool, lock)
+       run.py MODEL --part WORD    one configuration (HANDS=2+EARLY_LOOK) or planted mistake
+       run.py --list               what there is without --deep, as `MODEL WORD`: the tests of ctest
 Exit code 77: spin is not installed.
 
 SPDX-License-Identifier: MIT
@@ -44,8 +46,9 @@ def planted(model):
     return sorted(set(re.findall(r"^#.*?\b(BUG_[A-Z_]+[A-Z])\b", text, re.MULTILINE)))
 
 
-def explore(model, defines):
-    """Runs spin and the verifier that it writes. Returns (error or None, states, trail)."""
+def explore(model, defines, deep=False):
+    """Runs spin and the verifier that it writes. Returns (error or None, states, trail);
+    the trail is that of an error that nobody has planted."""
     source = HERE / f"{model}.pml"
     flags = [f"-D{name}" for name in defines]
     with tempfile.TemporaryDirectory(prefix="hak-model-") as directory:
@@ -55,7 +58,8 @@ def explore(model, defines):
         made = run("spin", "-a", *flags, str(source))
         if made.returncode != 0 or "Error" in made.stdout:
             raise Failure(f"spin does not understand {source.name} {' '.join(flags)}:\n{made.stdout}")
-        built = run("cc", "-O2" if "BUG" not in str(defines) else "-O1", "-w", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=2000", "-o", "pan", "pan.c")
+        # Optimising takes longer than it saves, but where there is much to explore.
+        built = run("cc", "-O2" if deep else "-O0", "-w", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=2000", "-o", "pan", "pan.c")
         if built.returncode != 0:
             raise Failure(f"the verifier of {source.name} does not compile:\n{built.stdout}")
         result = run("./pan", "-m100000", "-w22").stdout
@@ -68,47 +72,71 @@ def explore(model, defines):
                 raise Failure(f"{source.name} {' '.join(flags)} was not explored to the end:\n{result}")
             return None, int(states.group(1)), ""
         message = re.search(r"^pan:\d+: (.*?)( \(at depth \d+\))?$", result, re.MULTILINE)
+        if any(name.startswith("BUG_") for name in defines):
+            return message.group(1) if message else "an error", int(states.group(1)), ""
         trail = run("spin", "-t", "-p", "-g", "-k", str(pathlib.Path(directory) / f"{source.name}.trail"), *flags, str(source)).stdout
         return message.group(1) if message else "an error", int(states.group(1)), trail
 
 
-def check(model, deep):
-    """Returns the number of failures."""
+def good(model, defines):
+    """Explores a configuration to its end. Returns whether it is without error."""
+    error, states, trail = explore(model, defines, defines in MODELS[model]["deep"])
+    if error:
+        print(f"FAILED {model} {' '.join(defines)}: {error}. The interleaving, step by step:\n{trail}")
+    else:
+        print(f"good   {model} {' '.join(defines)}: no error in {states} states", flush=True)
+    return not error
+
+
+def found(model, bug):
+    """Plants a mistake. Returns whether spin finds it."""
     m = MODELS[model]
-    failures = 0
-    for defines in m["good"] + (m["deep"] if deep else []):
-        error, states, trail = explore(model, defines)
-        if error:
-            failures += 1
-            print(f"FAILED {model} {' '.join(defines)}: {error}. The interleaving, step by step:\n{trail}")
-        else:
-            print(f"good   {model} {' '.join(defines)}: no error in {states} states", flush=True)
+    error, states, _ = explore(model, m["bad_in"].get(bug, m["bad"]) + [bug])
+    if error:
+        print(f"found  {model} {bug}: {error}", flush=True)
+    else:
+        print(f"FAILED {model} {bug}: the mistake was planted, and not found in {states} states")
+    return bool(error)
+
+
+def parts(model, deep=False):
+    """The words for everything that there is to explore."""
+    configurations = MODELS[model]["good"] + (MODELS[model]["deep"] if deep else [])
     bugs = planted(model)
     if not bugs:
         raise Failure(f"{model}.pml offers no mistake to plant: nothing shows that it would find one")
-    for bug in bugs:
-        error, states, _ = explore(model, m["bad_in"].get(bug, m["bad"]) + [bug])
-        if error:
-            print(f"found  {model} {bug}: {error}", flush=True)
-        else:
-            failures += 1
-            print(f"FAILED {model} {bug}: the mistake was planted, and not found in {states} states")
-    return failures
+    return ["+".join(defines) for defines in configurations] + bugs
+
+
+def is_well(model, part):
+    return found(model, part) if part.startswith("BUG_") else good(model, part.split("+"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--deep", action="store_true", help="larger configurations, too: minutes")
-    parser.add_argument("models", nargs="+", choices=MODELS, metavar="MODEL")
-    arguments = parser.parse_args()
-    if shutil.which("spin") is None:
-        print("skipped: spin is not installed (apt-get install spin)")
-        sys.exit(77)
+    parser.add_argument("--part", metavar="WORD", help="only this of --list")
+    parser.add_argument("--list", action="store_true", help="say what there is, and explore nothing")
+    parser.add_argument("models", nargs="*", metavar="MODEL")
+    options = parser.parse_args()
+    unknown = [model for model in options.models if model not in MODELS]
+    if unknown or not options.models and not options.list:
+        parser.error(f"a model is one of {', '.join(MODELS)}")
     try:
-        failures = sum(check(model, arguments.deep) for model in arguments.models)
+        if options.list:
+            print("\n".join(f"{model} {part}" for model in MODELS for part in parts(model)))
+            return
+        if shutil.which("spin") is None:
+            print("skipped: spin is not installed (apt-get install spin)")
+            sys.exit(77)
+        chosen = [(model, part) for model in options.models for part in parts(model, options.deep)
+                  if options.part in (None, part)]
+        if not chosen:
+            raise Failure(f"there is no part {options.part}")
+        results = [is_well(model, part) for model, part in chosen]
     except Failure as failure:
         sys.exit(str(failure))
-    sys.exit(1 if failures else 0)
+    sys.exit(0 if all(results) else 1)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ A .mutant file says what is wrong and who has to notice:
     >>>>
 
 Usage: run.py BUILD.json FILE.mutant
-       run.py BUILD.json --control     runs the same tests without a bug: they pass
+       run.py BUILD.json --control PROGRAM     runs the same tests without a bug: they pass
 
 SPDX-License-Identifier: MIT
 """
@@ -104,31 +104,32 @@ def finds(binary, tests, seed, patience=1, **environment):
     return None
 
 
-def control(config):
+def control(config, program):
     """A mutant that is found proves something only if the tests pass without it, built
     as mutants are."""
-    wanted = {}
+    files, names = set(), set()
     for mutant in sorted(HERE.glob("*.mutant")):
         file, finders, _ = parse(mutant)
-        for program, tests in finders:
-            files, names = wanted.setdefault(program, (set(), set()))
-            files.add(file)
-            names.update(cases(config["programs"][program]["executable"], tests))
+        for finder, tests in finders:
+            if finder == program:
+                files.add(file)
+                names.update(cases(config["programs"][program]["executable"], tests))
+    if not names:
+        sys.exit(f"no mutant is looked for by {program}")
     with tempfile.TemporaryDirectory(prefix="hak-mutant-") as directory:
-        for program, (files, names) in sorted(wanted.items()):
-            sources = {pathlib.Path(config["source"]) / file for file in files}
-            binary = build(config, program, {source: source.read_text() for source in sources}, pathlib.Path(directory))
-            for case in sorted(names):
-                how = finds(binary, case, 1, patience=10, HAK_STRESS_PERCENT="25")
-                if how:
-                    sys.exit(f"{program} fails without any bug planted: {how}")
-            print(f"passes: {program}, {len(names)} cases")
+        sources = {pathlib.Path(config["source"]) / file for file in files}
+        binary = build(config, program, {source: source.read_text() for source in sources}, pathlib.Path(directory))
+        for case in sorted(names):
+            how = finds(binary, case, 1, patience=10, HAK_STRESS_PERCENT="25")
+            if how:
+                sys.exit(f"{program} fails without any bug planted: {how}")
+        print(f"passes: {program}, {len(names)} cases")
 
 
 def main():
     config = json.loads(pathlib.Path(sys.argv[1]).read_text())
     if sys.argv[2] == "--control":
-        control(config)
+        control(config, sys.argv[3])
         return
     mutant = pathlib.Path(sys.argv[2])
     file, finders, changes = parse(mutant)

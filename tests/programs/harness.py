@@ -151,7 +151,7 @@ class Runner:
         self._processes.append(process)
         return process
 
-    def wait(self, process, timeout=120, status=0):
+    def wait(self, process, timeout=180, status=0):
         """Waits for the end of a process and demands its exit status; with
         status=None any status that is not a crash."""
         if not process.ended(timeout):
@@ -162,7 +162,7 @@ class Runner:
             raise process.failure(f"{describe_status(result.status)}{wanted}")
         return result
 
-    def run(self, *command, env=None, stdin=None, timeout=120, status=0):
+    def run(self, *command, env=None, stdin=None, timeout=180, status=0):
         """Runs a command to its end; `stdin` is a path."""
         if stdin is None:
             return self.wait(self.start(*command, env=env), timeout, status)
@@ -184,7 +184,7 @@ class Runner:
             process.finish()
 
 
-def wait_until(condition, process, what, timeout=20):
+def wait_until(condition, process, what, timeout=120):
     """Polls until condition() holds. Fails when `process` ends before that."""
     deadline = time.monotonic() + timeout
     while not condition():

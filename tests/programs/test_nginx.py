@@ -12,7 +12,7 @@ REQUESTS = 4000
 
 
 def fetch(port, path):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
     response = connection.getresponse()
     headers = sorted((name, value) for name, value in response.getheaders() if name != "Date")
@@ -52,7 +52,7 @@ def test(runner):
     outputs["GET /large.txt after a reload"] = fetch(port, "/large.txt")
     server.signal(signal.SIGQUIT)
     outputs["error log"] = re.sub(r"(?m)^\S+ \S+ |\d+#\d+: (\*\d+ )?|127.0.0.1:\d+", "",
-                                  runner.wait(server, timeout=20).errors)
+                                  runner.wait(server).errors)
     return outputs
 
 

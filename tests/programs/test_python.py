@@ -1,6 +1,6 @@
 """Python runs modules of its own test-suite, and a pool of forked processes.
 
-Usage: test_python.py objects|pymalloc|threads|pool|limit
+Usage: test_python.py objects|containers|pymalloc|threads|pool|limit
 """
 import re
 import shutil
@@ -11,8 +11,8 @@ import harness
 
 GROUPS = {
     # Every kind of object: with PYTHONMALLOC=malloc each is a block of its own.
-    "objects": ["test_json", "test_dict", "test_list", "test_set", "test_sort", "test_deque", "test_array",
-                "test_bytes", "test_re", "test_gc", "test_zlib", "test_ctypes", "test_xml_etree_c"],
+    "objects": ["test_json", "test_bytes", "test_re", "test_gc", "test_zlib", "test_ctypes", "test_xml_etree_c"],
+    "containers": ["test_dict", "test_list", "test_set", "test_sort", "test_deque", "test_array"],
     # Python's default: its own pools for small objects, malloc behind them.
     "pymalloc": ["test_json", "test_dict", "test_list", "test_bytes", "test_zlib"],
     # Without the classes that test timeouts: they fail on a busy machine.
@@ -69,6 +69,7 @@ def limited(runner):
 
 TESTS = {
     "objects": own_tests("objects", "malloc"),
+    "containers": own_tests("containers", "malloc"),
     "pymalloc": own_tests("pymalloc", "default"),
     "threads": own_tests("threads", "malloc"),
     "pool": pool,

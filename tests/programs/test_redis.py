@@ -28,7 +28,7 @@ def cli(runner, *command, status=0):
 def stop(runner, server):
     # The server closes the connection without an answer.
     runner.run("redis-cli", "-s", "socket", "SHUTDOWN", "SAVE", status=None)
-    log = runner.wait(server, timeout=20).text
+    log = runner.wait(server).text
     # WARNINGs are about the machine's settings.
     if re.search(r"# (?!WARNING).*(?i:error|fail|crash|bug report)", log):
         raise harness.Failure(f"{runner.title}: redis-server reports a fault in its log:\n{harness.last_lines(log)}")
@@ -53,7 +53,7 @@ def fill(runner):
     requests.append(request("SET", "huge", "z" * 5_000_000))
     requests.append(request("ECHO", "the end"))
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(30)
+        connection.settimeout(120)
         connection.connect(str(runner.directory / "socket"))
         answers = bytearray()
         for first in range(0, len(requests), 1000):
@@ -64,7 +64,7 @@ def fill(runner):
                     answers += chunk
             except BlockingIOError:
                 pass
-            connection.settimeout(30)
+            connection.settimeout(120)
         while not answers.endswith(b"the end\r\n"):
             chunk = connection.recv(1 << 20)
             if not chunk:

@@ -83,8 +83,8 @@ class Runner(harness.Runner):
 
 
 class Drive:
-    def __init__(self, server, clock, planned):
-        self.server, self.clock, self.planned = server, clock, list(planned)
+    def __init__(self, server, clock, planned, looks):
+        self.server, self.clock, self.planned, self.looks = server, clock, list(planned), looks
         self.record = record.Record(server.name, clock.length)
         self.bucket, self.bucket_at, self.disturbed = [], 0.0, False
         self.limited_until = None
@@ -219,7 +219,7 @@ class Drive:
         level = statistics.median(last) if last else self.record.base
         target = verdict.fallen(self.record.base, level, self.record.processes)
         sizes = []
-        for _ in range(FALL_STEPS):
+        for _ in range(self.looks):
             self.count(self.server.trickle(), ())
             time.sleep(FALL_STEP)
             sizes.append(self.server.resident())
@@ -265,7 +265,7 @@ class Drive:
         return self.record
 
 
-def drive(kind, seed, library, clock, planned, plant, pipe):
+def drive(kind, seed, library, clock, planned, plant, looks, pipe):
     """The main function of the process that drives a server of class `kind`."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     # A short path: names of sockets may have no more than 107 bytes.
@@ -277,7 +277,7 @@ def drive(kind, seed, library, clock, planned, plant, pipe):
         runner.plant = plant
         try:
             server = kind(runner, plan.generator(seed, kind.name, "load"), plant)
-            pipe.send(Drive(server, clock, planned).run())
+            pipe.send(Drive(server, clock, planned, looks).run())
         except harness.Skip as reason:
             pipe.send(str(reason))
         finally:

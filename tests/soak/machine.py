@@ -3,14 +3,16 @@ memory, and another setting of transparent huge pages.
 
 SPDX-License-Identifier: MIT
 """
-import os
 import pathlib
 import subprocess
 import sys
 
 import plan
 
-HUGE_PAGES = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import huge_pages  # noqa: E402  (needs the path)
+
+HUGE_PAGES = huge_pages.SETTING
 NEIGHBOUR_SHARE, NEIGHBOUR_MOST = 0.5, 8 << 30  # of what is available; bytes
 NEIGHBOUR = """
 import mmap, sys
@@ -20,8 +22,6 @@ for at in range(0, len(memory), mmap.PAGESIZE):
 print(flush=True)
 sys.stdin.read()
 """
-# Puts the setting back when its input ends, which it does however this process ends.
-GUARD = "import sys; sys.stdin.read(); open(sys.argv[1], 'w').write(sys.argv[2])"
 
 
 def available():
@@ -58,24 +58,17 @@ class HugePages:
     """The setting of transparent huge pages, which a guard puts back."""
 
     def __init__(self):
-        self.writable = os.access(HUGE_PAGES, os.W_OK)
-        self._guard = None
+        self.setting = huge_pages.Setting(HUGE_PAGES)
+        self.writable = self.setting.writable()
 
     def begin(self, draw):
-        words = HUGE_PAGES.read_text().split()
-        if self._guard is None:
-            before = next(word for word in words if word.startswith("[")).strip("[]")
-            self._guard = subprocess.Popen([sys.executable, "-c", GUARD, str(HUGE_PAGES), before],
-                                           stdin=subprocess.PIPE, start_new_session=True)
-        chosen = draw.choice([word for word in words if not word.startswith("[")])
-        HUGE_PAGES.write_text(chosen)
+        before = self.setting.mode()
+        chosen = draw.choice([mode for mode in self.setting.modes() if mode != before])
+        self.setting.set(chosen)
         return chosen
 
     def end(self):
-        if self._guard is not None:
-            self._guard.stdin.close()
-            self._guard.wait()
-            self._guard = None
+        self.setting.restore()
 
 
 class Machine:

@@ -4,10 +4,7 @@ setting of huge pages, and a small neighbour.
 
 SPDX-License-Identifier: MIT
 """
-import os
 import pathlib
-import select
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -16,17 +13,6 @@ from unittest import mock
 import machine
 import member
 import plan
-
-# Changes the setting in the file that its argument names, and dies.
-DIES = """
-import os, pathlib, sys
-import machine, plan
-machine.HUGE_PAGES = pathlib.Path(sys.argv[1])
-pages = machine.HugePages()
-pages.begin(plan.generator(1))
-print(machine.HUGE_PAGES.read_text(), pages._guard.pid, flush=True)
-os.kill(os.getpid(), 9)
-"""
 
 
 class HugePages(unittest.TestCase):
@@ -42,20 +28,6 @@ class HugePages(unittest.TestCase):
             self.assertIn(pages.begin(plan.generator(1)), ("always", "never"))
             self.assertIn(self.file.read_text(), ("always", "never"))
             pages.end()
-        self.assertEqual(self.file.read_text(), "madvise")
-
-    def test_it_comes_back_when_the_soak_is_killed(self):
-        result = subprocess.run([sys.executable, "-c", DIES, self.file], cwd=pathlib.Path(__file__).parent,
-                                stdout=subprocess.PIPE, text=True, check=False)
-        chosen, guard = result.stdout.split()
-        self.assertIn(chosen, ("always", "never"))
-        # Waits for the guard, which is not our child: it holds no more than this file open.
-        try:
-            descriptor = os.pidfd_open(int(guard))
-            select.select([descriptor], [], [], 60)
-            os.close(descriptor)
-        except ProcessLookupError:
-            pass
         self.assertEqual(self.file.read_text(), "madvise")
 
 

@@ -49,7 +49,7 @@ def soak(options, names, library):
             planned = plan.events(options.seed, name, SERVERS[name].kinds, count)
             ours, theirs = context.Pipe(duplex=False)
             process = context.Process(target=drive.drive, args=(
-                SERVERS[name], options.seed, library, clock, planned, options.plant, theirs))
+                SERVERS[name], options.seed, library, clock, planned, options.plant, options.looks, theirs))
             process.start()
             theirs.close()
             running[name] = process, ours
@@ -106,6 +106,7 @@ def parse():
     parser.add_argument("--out", type=pathlib.Path, help="a directory for CSV files and the page")
     parser.add_argument("--calm", action="store_true", help="leave the machine's settings and memory alone")
     parser.add_argument("--plant", help=argparse.SUPPRESS)  # trouble, for tests of the checks
+    parser.add_argument("--looks", type=int, default=drive.FALL_STEPS, help=argparse.SUPPRESS)  # for the same
     options = parser.parse_args()
     if options.seed is None:
         options.seed = int(time.time()) % 1000000

@@ -72,7 +72,8 @@ std::atomic<std::uint64_t> next_owner{1};
 /* Allocates and frees for one thread. */
 class Owner {
  public:
-  explicit Owner(std::uint64_t stream) : random(hak_test::mix(seed()) + stream), serial_(next_owner.fetch_add(1) << 40) {}
+  explicit Owner(std::uint64_t stream)
+      : random(hak_test::mix(seed()) + stream), serial_(next_owner.fetch_add(1) << 40) {}
 
   Held allocate(std::size_t bytes) {
     Held held;
@@ -148,19 +149,17 @@ struct Profile {
 };
 const Profile kTiny = {"Tiny", [](Random &r) { return r.between(1, 1024); }, 1};
 const Profile kMixed = {"Mixed", [](Random &r) { return r.size_between(1, 65536); }, 12};
-const Profile kLarge = {"Large",
-                        [](Random &r) {
-                          return r.below(50) == 0 ? r.size_between(4 << 20, 12 << 20) : r.size_between(40000, 4 << 20);
-                        },
-                        300};
-const Profile kAll = {"All",
-                      [](Random &r) {
-                        std::size_t dice = r.below(100);
-                        return dice == 0   ? r.size_between(65537, 8 << 20)
-                               : dice < 20 ? r.size_between(1025, 65536)
-                                           : r.between(0, 1024);
-                      },
-                      10};
+const Profile kLarge = {
+    "Large",
+    [](Random &r) { return r.below(50) == 0 ? r.size_between(4 << 20, 12 << 20) : r.size_between(40000, 4 << 20); },
+    300};
+const Profile kAll = {
+    "All",
+    [](Random &r) {
+      std::size_t dice = r.below(100);
+      return dice == 0 ? r.size_between(65537, 8 << 20) : dice < 20 ? r.size_between(1025, 65536) : r.between(0, 1024);
+    },
+    10};
 
 class Stress : public testing::TestWithParam<const Profile *> {
  private:
@@ -356,9 +355,7 @@ TEST_P(Stress, ReallocChains) {
         case 1: owner.reallocate(held, held.bytes / 2 + 1); break;
         case 2: owner.reallocate(held, std::min(held.bytes * 2 + 1, std::size_t{16} << 20)); break;
         case 3: owner.reallocate(held, held.bytes + 1); break;
-        default:
-          Owner::release(held);
-          held = owner.allocate(size(owner));
+        default: Owner::release(held); held = owner.allocate(size(owner));
       }
     }
     for (Held &held : chains) Owner::release(held);

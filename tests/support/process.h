@@ -26,7 +26,7 @@ struct Outcome {
 
 /* A child that still runs after this long is killed by SIGALRM: a hang becomes
  * a failure. Long enough never to matter otherwise. */
-constexpr unsigned kWatchdogSeconds = 90;
+constexpr unsigned kWatchdogSeconds = HAK_TEST_WATCHDOG;
 
 /* Runs a program (argv[0] is looked up in PATH) with `environment` added to or
  * replacing the own one ("NAME=value"; "NAME" removes). */

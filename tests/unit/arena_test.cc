@@ -10,8 +10,8 @@
 namespace {
 
 using hak_test::is_zero;
-using hak_test::record;
 using hak_test::Random;
+using hak_test::record;
 
 /* The arena's caller: keeps what it holds, and marks it. */
 class Arena : public testing::Test {
@@ -44,17 +44,28 @@ class Arena : public testing::Test {
     EXPECT_TRUE(after == held.begin() || std::prev(after)->first + std::prev(after)->second.units <= first)
         << "it lies in another run";
     hak_test::write_words(first, units, hak_test::kInUse);
-    Run run{zone, units, ++keys};
+    Run run{zone, units, ++keys << 32};
     stamp(first, run);
     held[first] = run;
     return first;
   }
+  /* The arena hands out units and purges pages: it is enough to mark each page. */
+  static constexpr size_t kPageBytes = 4096, kMarkBytes = 64;
+  static void stamp_unit(unit_t unit, uint64_t key) {
+    for (size_t at = 0; at < UNIT_BYTES; at += kPageBytes)
+      hak_test::stamp_as(map_address(unit) + at, kMarkBytes, key + at);
+  }
+  static bool stamped_unit(unit_t unit, uint64_t key) {
+    for (size_t at = 0; at < UNIT_BYTES; at += kPageBytes)
+      if (!hak_test::stamped_as(map_address(unit) + at, kMarkBytes, key + at, kMarkBytes)) return false;
+    return true;
+  }
   static void stamp(unit_t first, const Run &run) {
-    for (size_t i = 0; i < run.units; i++) hak_test::stamp_as(map_address(first + i), UNIT_BYTES, run.key + i);
+    for (size_t i = 0; i < run.units; i++) stamp_unit(first + i, run.key + i * UNIT_BYTES);
   }
   static void expect_stamp(unit_t first, const Run &run) {
     for (size_t i = 0; i < run.units; i++)
-      ASSERT_TRUE(hak_test::stamped_as(map_address(first + i), UNIT_BYTES, run.key + i, UNIT_BYTES))
+      ASSERT_TRUE(stamped_unit(first + i, run.key + i * UNIT_BYTES))
           << "unit " << i << " of a run of " << run.units << " has lost its contents";
   }
   void give(unit_t first) {
@@ -68,8 +79,7 @@ class Arena : public testing::Test {
     Run &run = held.at(first);
     if (!arena_extend(first, run.units, units)) return false;
     hak_test::write_words(first, units, hak_test::kInUse);
-    for (size_t i = run.units; i < units; i++)
-      hak_test::stamp_as(map_address(first + i), UNIT_BYTES, run.key + i);
+    for (size_t i = run.units; i < units; i++) stamp_unit(first + i, run.key + i * UNIT_BYTES);
     run.units = units;
     return true;
   }
@@ -279,7 +289,8 @@ TEST_F(Arena, PurgesUpToTheVeryEndOfAZone) {
     size_t units = page_of_superslabs - 96;
     unit_t rest = arena_take(zone, units, 32, nullptr);
     ASSERT_NE(rest, 0u);
-    EXPECT_EQ(hak_test::zone_end(zone) - start, page_of_superslabs) << "the zone ends elsewhere: the test misses its point";
+    EXPECT_EQ(hak_test::zone_end(zone) - start, page_of_superslabs)
+        << "the zone ends elsewhere: the test misses its point";
     arena_give(rest, units);
     arena_purge(0);
     EXPECT_EQ(arena_usage().dirty, 0u);
@@ -300,7 +311,8 @@ TEST_F(Arena, WhatWasMappedForARunThatIsRefusedIsGivenBack) {
     if (hak_test::status_kib("VmSize:") * 1024 > size + HAK_MIB(16)) return 3;
     return arena_take(ZONE_HUGE, (room - HAK_MIB(48)) >> UNIT_SHIFT, 1, nullptr) != 0 ? 0 : 4;
   });
-  EXPECT_TRUE(outcome.exited_with(0)) << "2: no tables, 3: something stays mapped, 4: the room is gone; " << outcome.describe();
+  EXPECT_TRUE(outcome.exited_with(0)) << "2: no tables, 3: something stays mapped, 4: the room is gone; "
+                                      << outcome.describe();
 }
 #endif
 

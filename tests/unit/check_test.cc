@@ -49,7 +49,12 @@ class CheckDeathTest : public testing::Test {
 
 /* Runs the statement, then the walker. */
 #define EXPECT_FOUND(statement, what) \
-  EXPECT_DEATH({ statement; hak__check_all(); }, "internal error: .*" what)
+  EXPECT_DEATH(                       \
+      {                               \
+        statement;                    \
+        hak__check_all();             \
+      },                              \
+      "internal error: .*" what)
 
 TEST_F(CheckDeathTest, BitmapsAndCounts) {
   EXPECT_FOUND(first_word() ^= first_word() & -first_word(), "free_count");

@@ -50,7 +50,7 @@ TEST(Config, TheWindowsSizeIsAPowerOfTwo) {
   struct {
     const char *entry;
     size_t gib;
-  } good[] = {{"HAKMEM_RESERVE=1G", 1}, {"HAKMEM_RESERVE=64G", 64}, {"HAKMEM_RESERVE=100G", 64},
+  } good[] = {{"HAKMEM_RESERVE=1G", 1},    {"HAKMEM_RESERVE=64G", 64},    {"HAKMEM_RESERVE=100G", 64},
               {"HAKMEM_RESERVE=1T", 1024}, {"HAKMEM_RESERVE=16T", 16384}, {"HAKMEM_RESERVE=16384G", 16384}};
   for (const auto &each : good) {
     const char *environment[] = {each.entry, nullptr};
@@ -72,7 +72,8 @@ TEST(Config, BadValuesWarnOnceAndChangeNothing) {
   expect_warning("HAKMEM_STATS=", "hakmem: HAKMEM_STATS='' is ignored: expected 0 or 1\n");
   expect_warning("HAKMEM_STATS=10", "hakmem: HAKMEM_STATS='10' is ignored: expected 0 or 1\n");
   expect_warning("HAKMEM_ABORT_ON_ERROR=2", "hakmem: HAKMEM_ABORT_ON_ERROR='2' is ignored: expected 0 or 1\n");
-  expect_warning("HAKMEM_STATS_FILE=", "hakmem: HAKMEM_STATS_FILE='' is ignored: expected a path of at most 4095 bytes\n");
+  expect_warning("HAKMEM_STATS_FILE=",
+                 "hakmem: HAKMEM_STATS_FILE='' is ignored: expected a path of at most 4095 bytes\n");
 }
 
 TEST(Config, UnknownNamesWarnOnceAndChangeNothing) {

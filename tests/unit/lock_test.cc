@@ -54,7 +54,8 @@ TEST(Lock, SleepersAreWoken) {
       lock_release(&lock);
     });
   /* Until one of them has said that it may sleep. */
-  while (waiting.load() < kThreads || (atomic32_load_relaxed(&lock.state) & LOCK_CONTENDED) == 0) std::this_thread::yield();
+  while (waiting.load() < kThreads || (atomic32_load_relaxed(&lock.state) & LOCK_CONTENDED) == 0)
+    std::this_thread::yield();
   EXPECT_EQ(done.load(), 0) << "somebody entered a lock that is held";
   lock_release(&lock);
   for (std::thread &thread : threads) thread.join(); /* hangs if one is not woken */

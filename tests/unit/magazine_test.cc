@@ -63,7 +63,8 @@ TEST(Magazine, StartsSmall) {
     void *block = hak_malloc(size_classes[c].block_bytes);
     EXPECT_LE(heap->magazines[c].capacity, 15) << "an idle thread pays for it";
     EXPECT_LE(heap->magazines[c].capacity * size_t{size_classes[c].block_bytes},
-              max_size(4096, size_classes[c].block_bytes)) << "class " << c;
+              max_size(4096, size_classes[c].block_bytes))
+        << "class " << c;
     hak_free(block);
   }
 }
@@ -118,7 +119,8 @@ TEST(Magazine, NeverHandsABlockOutTwice) {
     if (random.below(2) == 0 || out.empty()) {
       ASSERT_TRUE(out.insert(hak_malloc(random.below(1 + i % 1200))).second) << "a block that is held came again";
     } else {
-      auto it = out.lower_bound(reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(*out.begin()) + random.below(1 << 20)));
+      auto it = out.lower_bound(
+          reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(*out.begin()) + random.below(1 << 20)));
       if (it == out.end()) it = out.begin();
       hak_free(*it);
       out.erase(it);
@@ -144,7 +146,8 @@ TEST(Magazine, AllOfAThreadsCapacityIsBounded) {
   }
   size_t beyond_first = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    if (heap->magazines[c].capacity > 1) beyond_first += heap->magazines[c].capacity * size_t{size_classes[c].block_bytes};
+    if (heap->magazines[c].capacity > 1)
+      beyond_first += heap->magazines[c].capacity * size_t{size_classes[c].block_bytes};
     ASSERT_LE(heap->magazines[c].capacity, 8191);
   }
   EXPECT_LE(beyond_first, HAK_MIB(32)) << "what magazines may hold of one thread";

@@ -14,8 +14,8 @@
 namespace {
 
 /* 0, or the line that failed. */
-#define REQUIRE(c) \
-  do { \
+#define REQUIRE(c)                                                                                              \
+  do {                                                                                                          \
     if (!(c)) return std::fprintf(stderr, "'%s' does not hold at line %d, errno %d\n", #c, __LINE__, errno), 1; \
   } while (false)
 
@@ -48,7 +48,8 @@ int use_up_twice(size_t expected) {
       held += bytes;
     }
     if (held < expected)
-      return std::fprintf(stderr, "round %d: only %zu of %zu MiB could be used\n", round, held / kMiB, expected / kMiB), 1;
+      return std::fprintf(stderr, "round %d: only %zu of %zu MiB could be used\n", round, held / kMiB, expected / kMiB),
+             1;
     hak__check_all();
     while (chain != nullptr) {
       void *next = *static_cast<void **>(chain);

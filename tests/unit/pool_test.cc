@@ -211,7 +211,7 @@ TEST_F(Pool, AnOwnerThatWasVisitedLastIsTakenOutOfTheVisits) {
   one.reset();
   two.reset();
   ASSERT_TRUE(pool_adopt(staying, 25)); /* the next visit starts at the same owner */
-  AttachedOwner back; /* whose owner it is */
+  AttachedOwner back;                   /* whose owner it is */
   ASSERT_EQ(owner_of(mine[0]), back->id);
   EXPECT_FALSE(pool_adopt(staying, 26)) << "a slab was taken from an owner that a thread uses";
   EXPECT_EQ(owner_of(mine[0]), back->id);

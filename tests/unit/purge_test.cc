@@ -65,7 +65,8 @@ TEST_F(Purge, PagesOfFreeBlocksGoBackAndOthersStay) {
     owner.flush(c, back);
     size_t purged = purge_pages(owner);
     size_t slab_bytes = size_t{size_classes[c].slab_units} * UNIT_BYTES;
-    EXPECT_GE(purged + (kept.size() + 1) * (2 * page + bytes), slab_bytes) << "pages without a live block stay; class " << c;
+    EXPECT_GE(purged + (kept.size() + 1) * (2 * page + bytes), slab_bytes)
+        << "pages without a live block stay; class " << c;
     for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c)) << "a live block lost its contents";
     EXPECT_EQ(purge_pages(owner), 0u);
     auto again = owner.refill(c, back.size());

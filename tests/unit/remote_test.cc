@@ -78,7 +78,8 @@ TEST_F(Remote, ABitForAnEntryThatIsThereIsAddedQuickly) {
   EXPECT_FALSE(remote_free_quickly(b, static_cast<char *>(blocks[2]) + 8, word)) << "no block";
   EXPECT_FALSE(remote_free_quickly(b, large[0], map_lookup(large[0])));
   for (int i = 2; i < 70; i++)
-    if (!remote_free_quickly(b, blocks[static_cast<size_t>(i)], word)) remote_free(b, blocks[static_cast<size_t>(i)], word);
+    if (!remote_free_quickly(b, blocks[static_cast<size_t>(i)], word))
+      remote_free(b, blocks[static_cast<size_t>(i)], word);
   remote_free(b, large[0], map_lookup(large[0]));
   remote_flush(b);
   remote_collect(a, SIZE_MAX);
@@ -398,6 +399,7 @@ TEST_F(RemoteDeathTest, MistakesAreNoticed) {
   remote_flush(b);
   EXPECT_DEATH((free_as(c, blocks[0]), remote_flush(c), error_settle()), "double free") << "delivered, not collected";
   remote_collect(a, SIZE_MAX);
-  EXPECT_DEATH((free_as(c, blocks[0]), remote_flush(c), remote_collect(a, 1), error_settle()), "double free") << "free already";
+  EXPECT_DEATH((free_as(c, blocks[0]), remote_flush(c), remote_collect(a, 1), error_settle()), "double free")
+      << "free already";
   a.flush(20, {blocks[1]});
 }

@@ -87,7 +87,8 @@ TEST_F(Slab, RandomBatchesOfManyClasses) {
       std::vector<void *> back;
       for (size_t n = random.below(400); n > 0 && !k.out.empty(); n--) {
         std::swap(k.out[random.below(k.out.size())], k.out.back());
-        ASSERT_TRUE(hak_test::stamped(k.out.back(), size_classes[c].block_bytes, c)) << "the contents of a block changed";
+        ASSERT_TRUE(hak_test::stamped(k.out.back(), size_classes[c].block_bytes, c))
+            << "the contents of a block changed";
         back.push_back(k.out.back());
         k.known.erase(k.out.back());
         k.out.pop_back();
@@ -116,7 +117,8 @@ TEST_F(Slab, LoneBlocks) {
 }
 
 TEST_F(Slab, ALoneBlockGrowsInPlaceWhereThereIsRoom) {
-  const unsigned small = size_class_of(HAK_KIB(128)), wider = size_class_of(HAK_KIB(512)), widest = size_class_of(HAK_MIB(4));
+  const unsigned small = size_class_of(HAK_KIB(128)), wider = size_class_of(HAK_KIB(512)),
+                 widest = size_class_of(HAK_MIB(4));
   void *block = owner.refill(small, 1)[0];
   unit_t slab = slab_of(block);
   ASSERT_TRUE(slab_extend_single(slab, map_lookup(map_address(slab)), wider)) << "fresh memory lies behind it";

@@ -181,8 +181,7 @@ void child(Random &random, bool execute) {
     try {
       inherited.release();
       status = work_as_child(seed);
-    } catch (const Damaged &) {
-    }
+    } catch (const Damaged &) {}
     _exit(status);
   }
   inherited.release();

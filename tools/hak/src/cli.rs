@@ -93,8 +93,8 @@ Examples:
   hak compare --allocators glibc,hakmem --rounds 15 --html report.html -- jq . large.json
   hak compare --allocator mine=./libmine.so --same-output -- ./program <input
 
-Noise is told by the Mann-Whitney U test, two-sided, alpha 0.05, against the best; it needs at least \
-4 rounds.")]
+The baseline is the allocator that the program was shipped with, or glibc's. Noise is told by the 95 % \
+confidence interval of the ratio to it, paired by round; that needs at least 4 rounds.")]
 pub struct Compare {
     #[command(flatten)]
     pub choice: Choice,
@@ -181,6 +181,9 @@ pub struct Report {
     /// Write tables in Markdown to this file
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
+    /// Compare with the best allocator of each row instead of the baseline
+    #[arg(long)]
+    pub best: bool,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

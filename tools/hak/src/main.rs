@@ -3,6 +3,7 @@
 
 mod allocators;
 mod analysis;
+mod baseline;
 mod cli;
 mod commands;
 mod elf;
@@ -13,6 +14,8 @@ mod huge_pages;
 mod interrupt;
 mod library;
 mod machine;
+#[cfg(test)]
+mod made;
 mod measure;
 mod places;
 mod process;
@@ -24,6 +27,7 @@ mod results;
 mod stats;
 mod suite;
 mod syscalls;
+mod verdict;
 mod warm;
 
 use std::process::ExitCode;

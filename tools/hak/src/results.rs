@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,9 @@ pub struct Results {
     pub rounds: u32,
     pub allocators: Vec<Allocator>,
     pub rows: Vec<Row>,
+    /// The file that it was read from.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +107,13 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latency: BTreeMap<String, f64>,
     pub usage: Usage,
+    /// The largest sum over all processes at one time (`sampling.rs`). `None` of a run that was too short for a
+    /// sample, and in files from before there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_tree_kib: Option<u64>,
+    /// Milliseconds since the start, and the KiB that all processes had resident; of the first rounds only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_over_time: Vec<[u64; 2]>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -129,6 +139,7 @@ impl Results {
             rounds,
             allocators,
             rows: Vec::new(),
+            file: None,
         }
     }
 
@@ -163,7 +174,8 @@ impl Results {
                 head.version
             )));
         }
-        let results: Results = serde_json::from_str(&text).map_err(|error| bad(format!("damaged: {error}")))?;
+        let mut results: Results = serde_json::from_str(&text).map_err(|error| bad(format!("damaged: {error}")))?;
+        results.file = Some(path.to_path_buf());
         Ok(results)
     }
 

@@ -341,6 +341,8 @@ impl Benchmark {
             memory_mib: measured.memory_mib,
             latency: measured.latency,
             usage: ran.usage,
+            peak_tree_kib: None,
+            memory_over_time: Vec::new(),
         })
     }
 
@@ -372,7 +374,7 @@ impl Benchmark {
 
     fn show(self, interrupted: bool) -> u8 {
         drop(self.progress);
-        print!("{}", report::terminal::summary(&self.results));
+        print!("{}", report::terminal_suite::summary(&self.results, false));
         println!("\nEvery sample: {} and .csv", self.json.display());
         if interrupted {
             eprintln!("hak: interrupted; what was measured until then is kept");

@@ -210,6 +210,8 @@ impl Comparison {
                     memory_mib: ran.usage.peak_kib as f64 / 1024.0,
                     latency: Default::default(),
                     usage: ran.usage,
+                    peak_tree_kib: None,
+                    memory_over_time: Vec::new(),
                 }),
             },
         }
@@ -242,7 +244,7 @@ impl Comparison {
 
     fn show(self, interrupted: bool) -> Result<u8> {
         drop(self.progress);
-        print!("{}", report::terminal::comparison(&self.results));
+        print!("{}", report::terminal::comparison(&self.results, false));
         let row = &self.results.rows[0];
         if let Some(SystemCalls::Unknown(reason)) = row.columns.iter().find_map(|column| {
             let unknown = matches!(column.system_calls, Some(SystemCalls::Unknown(_)));
@@ -260,7 +262,7 @@ impl Comparison {
             eprintln!("hak: the system's malloc did not serve the program, so there is no base to compare with");
         }
         if let Some(file) = &self.arguments.html {
-            results::write_whole(file, report::html::page(&[&self.results])?.as_bytes())?;
+            results::write_whole(file, report::html::page(&[&self.results], false)?.as_bytes())?;
             eprintln!("hak: wrote {}", file.display());
         }
         if let Some(file) = &self.arguments.json {

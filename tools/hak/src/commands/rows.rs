@@ -35,7 +35,7 @@ pub fn list(rows: &[Row]) {
             row.kind.name().into(),
             row.threads.to_string(),
             if row.quick { "quick" } else { "" }.into(),
-            row.command.join(" "),
+            report::format::command(&row.command),
         ]);
     }
     println!("{table}\n{} rows", rows.len());

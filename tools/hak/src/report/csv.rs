@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 //! Every sample as a line of CSV. Rows and allocators without a sample have one line with the reason.
+//!
+//! The ratios are to what the baseline took in the same round: 1 is as much, and less is better.
 
 use anyhow::Result;
 
+use crate::analysis::Measure;
+use crate::baseline;
 use crate::results::{Column, Results, Row, Sample};
 
-const HEADER: [&str; 22] = [
+const HEADER: [&str; 25] = [
     "family",
     "row",
     "kind",
@@ -28,25 +32,29 @@ const HEADER: [&str; 22] = [
     "commit",
     "huge_pages",
     "latency",
+    "baseline",
+    "time_ratio",
+    "memory_ratio",
 ];
 
 pub fn samples(results: &Results) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER)?;
+    let base = baseline::of(&results.rows);
     for row in &results.rows {
         for column in &row.columns {
             if column.samples.is_empty() {
-                writer.write_record(record(results, row, column, None))?;
+                writer.write_record(record(results, row, column, None, base))?;
             }
             for sample in &column.samples {
-                writer.write_record(record(results, row, column, Some(sample)))?;
+                writer.write_record(record(results, row, column, Some(sample), base))?;
             }
         }
     }
     Ok(writer.into_inner()?)
 }
 
-fn record(results: &Results, row: &Row, column: &Column, sample: Option<&Sample>) -> Vec<String> {
+fn record(results: &Results, row: &Row, column: &Column, sample: Option<&Sample>, base: Option<&str>) -> Vec<String> {
     let allocator = results.allocators.iter().find(|allocator| allocator.name == column.allocator);
     let of = |value: &dyn Fn(&Sample) -> String| sample.map(value).unwrap_or_default();
     let failure = row.not_run.as_ref().map(|reason| format!("not run: {reason}"));
@@ -76,5 +84,14 @@ fn record(results: &Results, row: &Row, column: &Column, sample: Option<&Sample>
             let pairs = sample.latency.iter().map(|(key, value)| format!("{key}={value}"));
             pairs.collect::<Vec<_>>().join(" ")
         }),
+        base.unwrap_or_default().to_owned(),
+        of(&|sample| ratio(row, column, sample, base, Measure::Time)),
+        of(&|sample| ratio(row, column, sample, base, Measure::Memory)),
     ]
+}
+
+fn ratio(row: &Row, column: &Column, sample: &Sample, base: Option<&str>, measure: Measure) -> String {
+    let of = |column: &Column| measure.costs(row, column).into_iter().find(|(round, _)| *round == sample.round);
+    let pair = of(column).zip(base.and_then(|name| row.column(name)).and_then(of));
+    pair.map(|((_, cost), (_, base))| (cost / base).to_string()).unwrap_or_default()
 }

@@ -21,6 +21,7 @@ mod progress;
 mod proof;
 mod report;
 mod results;
+mod sampling;
 mod stats;
 mod suite;
 mod syscalls;

@@ -12,6 +12,7 @@ use crate::allocators::Allocator;
 use crate::helpers::Helpers;
 use crate::process::{self, End, Job, Usage};
 use crate::proof::{self, Proof};
+use crate::sampling::Memory;
 
 /// Why there is no result.
 pub enum Stop {
@@ -22,6 +23,7 @@ pub enum Stop {
 pub struct Ran {
     pub status: ExitStatus,
     pub usage: Usage,
+    pub memory: Memory,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
 }
@@ -48,7 +50,7 @@ pub fn run(helpers: &Helpers, mut job: Job, allocator: &Allocator, last: &[&Path
 
 pub fn run_as_it_is(helpers: &Helpers, job: &Job) -> Result<Ran, Stop> {
     match process::run(helpers, job) {
-        Ok(End::Done { status, usage, stdout, stderr }) => Ok(Ran { status, usage, stdout, stderr }),
+        Ok(End::Done { status, usage, memory, stdout, stderr }) => Ok(Ran { status, usage, memory, stdout, stderr }),
         Ok(End::TimedOut) => {
             let seconds = job.timeout.unwrap_or_default().as_secs_f64();
             Err(Stop::Failed(format!("timed out after {seconds} s")))

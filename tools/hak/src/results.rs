@@ -17,6 +17,7 @@ use tempfile::NamedTempFile;
 use crate::allocators::Allocator;
 use crate::failure::{BAD_INPUT, failure};
 use crate::machine::Machine;
+use crate::measure::Ran;
 use crate::process::Usage;
 use crate::proof::Proof;
 
@@ -104,6 +105,13 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latency: BTreeMap<String, f64>,
     pub usage: Usage,
+    /// The largest sum over all processes at one time (`sampling.rs`). `None` of a run that was too short for a
+    /// sample, and in files from before there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_tree_kib: Option<u64>,
+    /// Milliseconds since the start, and the KiB that all processes had resident; of the first rounds only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_over_time: Vec<[u64; 2]>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -178,6 +186,23 @@ impl Results {
             failed.collect::<Vec<_>>()
         };
         self.rows.iter().flat_map(columns).collect()
+    }
+}
+
+impl Sample {
+    /// Of a run that was measured. Its memory over time is kept up to the round `courses`: the same in each
+    /// round, it would make up most of the file.
+    pub fn new(round: u32, courses: u32, ran: &Ran, figure: Option<f64>, memory_mib: f64) -> Sample {
+        let memory_over_time = if round <= courses { ran.memory.over_time.clone() } else { Vec::new() };
+        Sample {
+            round,
+            figure,
+            memory_mib,
+            latency: BTreeMap::new(),
+            usage: ran.usage,
+            peak_tree_kib: ran.memory.peak_tree_kib,
+            memory_over_time,
+        }
     }
 }
 

@@ -31,6 +31,9 @@ const QUICK_BUDGET: Duration = Duration::from_secs(585);
 const QUICK_ROUNDS: (u32, u32) = (4, 12);
 const FULL_ROUNDS: u32 = 5;
 
+/// Of so many rounds the memory over time is kept.
+const COURSES: u32 = 1;
+
 /// Files are written at least this far apart, but after each round in any case.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -335,13 +338,9 @@ impl Benchmark {
             record.figure = Some(figure.clone());
         }
         record.memory = measured.memory;
-        Ok(Sample {
-            round,
-            figure: measured.figure.map(|(_, value)| value),
-            memory_mib: measured.memory_mib,
-            latency: measured.latency,
-            usage: ran.usage,
-        })
+        let figure = measured.figure.map(|(_, value)| value);
+        let sample = Sample::new(round, COURSES, &ran, figure, measured.memory_mib);
+        Ok(Sample { latency: measured.latency, ..sample })
     }
 
     /// In a fresh directory, which lives as long as the second value.

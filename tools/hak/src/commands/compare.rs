@@ -19,6 +19,9 @@ use crate::report;
 use crate::results::{self, Column, Figure, Kind, Results, Row, Sample, State, SystemCalls};
 use crate::{interrupt, library, program, syscalls, warm};
 
+/// Of so many rounds the memory over time is kept.
+const COURSES: u32 = 10;
+
 /// What every run must end like.
 struct Reference {
     allocator: String,
@@ -204,13 +207,10 @@ impl Comparison {
             Err(Stop::Failed(reason)) => self.fail(index, format!("round {round}: {reason}")),
             Ok(ran) => match self.differs_from_reference(&ran, &allocator) {
                 Some(reason) => self.fail(index, format!("round {round}: {reason}")),
-                None => self.column(index).samples.push(Sample {
-                    round,
-                    figure: Some(ran.usage.wall_seconds),
-                    memory_mib: ran.usage.peak_kib as f64 / 1024.0,
-                    latency: Default::default(),
-                    usage: ran.usage,
-                }),
+                None => {
+                    let (wall, peak_mib) = (ran.usage.wall_seconds, ran.usage.peak_kib as f64 / 1024.0);
+                    self.column(index).samples.push(Sample::new(round, COURSES, &ran, Some(wall), peak_mib));
+                }
             },
         }
         false

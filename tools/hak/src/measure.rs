@@ -60,13 +60,16 @@ pub fn run_as_it_is(helpers: &Helpers, job: &Job) -> Result<Ran, Stop> {
     }
 }
 
+/// A run with the probe.
+pub struct Proven {
+    pub ran: Ran,
+    pub proof: Result<Proof, String>,
+    /// The object that served the program in place of the C library; with nothing preloaded, its own.
+    pub brought: Option<PathBuf>,
+}
+
 /// The same with the probe, and what it found.
-pub fn prove(
-    helpers: &Helpers,
-    mut job: Job,
-    allocator: &Allocator,
-    last: &[&Path],
-) -> Result<(Ran, Result<Proof, String>), Stop> {
+pub fn prove(helpers: &Helpers, mut job: Job, allocator: &Allocator, last: &[&Path]) -> Result<Proven, Stop> {
     let failed = |error: std::io::Error| Stop::Failed(format!("cannot prepare the proof: {error}"));
     let directory = tempfile::tempdir_in(helpers.directory()).map_err(failed)?;
     let written = directory.path().join("probe");
@@ -81,7 +84,7 @@ pub fn prove(
     let text = fs::read(&written).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let proof = proof::judge(&text, allocator, refills(directory.path()));
-    Ok((ran, proof))
+    Ok(Proven { ran, proof, brought: proof::brought(&text) })
 }
 
 /// The sum over all processes that wrote hakmem's statistics; `None` if none did.

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! What the others are compared with: the allocator that the user has today.
 
-use crate::allocators::{HAKMEM, SYSTEM};
-use crate::results::Row;
-
-/// The column of a program with the allocator that it brings along.
-pub const AS_SHIPPED: &str = "as shipped";
+use crate::allocators::{HAKMEM, SHIPPED, SYSTEM};
+use crate::results::{Kind, Results, Row};
 
 /// The allocator that the program was shipped with, else the system's; where neither was measured, the
 /// first that was, but not hakmem, which is what the question is about. It has to have served nearly
@@ -18,7 +15,7 @@ pub fn of(rows: &[Row]) -> Option<&str> {
         }
     }
     names.sort_by_key(|name| match *name {
-        AS_SHIPPED => 0,
+        SHIPPED => 0,
         SYSTEM => 1,
         _ => 2,
     });
@@ -26,6 +23,14 @@ pub fn of(rows: &[Row]) -> Option<&str> {
     let measured = rows.iter().filter(|row| row.columns.iter().any(|column| column.counts())).count();
     let most = names.iter().find(|name| served(name) > 0 && served(name) * 10 >= measured * 9);
     most.or_else(|| names.iter().find(|name| served(name) > 0)).copied()
+}
+
+/// The rows of a suite have one baseline, and each program that is compared has its own.
+pub fn of_row<'a>(results: &'a Results, row: &'a Row) -> Option<&'a str> {
+    match results.kind {
+        Kind::Bench => of(&results.rows),
+        Kind::Compare => of(std::slice::from_ref(row)),
+    }
 }
 
 #[cfg(test)]

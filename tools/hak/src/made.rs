@@ -42,6 +42,7 @@ pub fn row_with(columns: Vec<(&str, Vec<(f64, f64)>)>) -> Row {
         kind: "program".into(),
         threads: 1,
         command: vec!["made".into()],
+        parameters: Default::default(),
         figure: Some(Figure { key: "wall_seconds".into(), more_is_better: false }),
         memory: "peak resident memory".into(),
         huge_pages: None,

@@ -5,18 +5,16 @@
 //! ever added within a version; a change of meaning makes a new version.
 
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 
 use crate::allocators::Allocator;
 use crate::failure::{BAD_INPUT, failure};
 use crate::machine::Machine;
+use crate::measure::Ran;
 use crate::process::Usage;
 use crate::proof::Proof;
 
@@ -70,6 +68,9 @@ pub struct Row {
     pub kind: String,
     pub threads: u32,
     pub command: Vec<String>,
+    /// What the command's parameters stood for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
     /// `None` as long as nothing ran, and for rows that are about memory alone.
     pub figure: Option<Figure>,
     /// What `Sample::memory_mib` is.
@@ -148,11 +149,8 @@ impl Results {
         self.ended = Some(now());
     }
 
-    /// In one step: a reader sees the old file or the new one.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let mut text = serde_json::to_string(self)?;
-        text.push('\n');
-        write_whole(path, text.as_bytes())
+    pub fn json(&self) -> Result<String> {
+        Ok(serde_json::to_string(self)? + "\n")
     }
 
     pub fn load(path: &Path) -> Result<Results> {
@@ -193,6 +191,23 @@ impl Results {
     }
 }
 
+impl Sample {
+    /// Of a run that was measured. Its memory over time is kept up to the round `courses`: the same in each
+    /// round, it would make up most of the file.
+    pub fn new(round: u32, courses: u32, ran: &Ran, figure: Option<f64>, memory_mib: f64) -> Sample {
+        let memory_over_time = if round <= courses { ran.memory.over_time.clone() } else { Vec::new() };
+        Sample {
+            round,
+            figure,
+            memory_mib,
+            latency: BTreeMap::new(),
+            usage: ran.usage,
+            peak_tree_kib: ran.memory.peak_tree_kib,
+            memory_over_time,
+        }
+    }
+}
+
 impl Row {
     /// Whether its figure is the time of a single call, and not of all its work.
     pub fn is_latency(&self) -> bool {
@@ -216,37 +231,6 @@ impl Column {
     pub fn values(&self, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
         self.samples.iter().filter_map(of).collect()
     }
-}
-
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let say = || format!("cannot write {}", path.display());
-    let mut file = new_file_beside(path)?;
-    file.write_all(bytes).with_context(say)?;
-    file.persist(path).with_context(say)?;
-    Ok(())
-}
-
-/// Better known before the measurement than after.
-pub fn check_writable(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        let message = format!("cannot write {}: it is a directory", path.display());
-        return Err(failure(BAD_INPUT, message));
-    }
-    new_file_beside(path).map(drop)
-}
-
-fn new_file_beside(path: &Path) -> Result<NamedTempFile> {
-    let say = || format!("cannot write {}", path.display());
-    let directory = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    fs::create_dir_all(directory).with_context(say)?;
-    tempfile::Builder::new()
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(directory)
-        .with_context(say)
 }
 
 fn now() -> String {

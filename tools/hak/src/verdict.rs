@@ -92,7 +92,7 @@ pub fn rounds(row: &Row) -> usize {
 
 /// How many rounds are worth to be run before one looks again; `None` once the verdict is sure, or if
 /// there is nothing to judge. Each time there are at least half as many more, so that ten looks go far.
-pub fn rounds_wanted(row: &Row) -> Option<u32> {
+fn rounds_wanted(row: &Row) -> Option<u32> {
     let rounds = rounds(row) as u32;
     let verdicts = at(row, CONFIDENCE_OF_A_LOOK);
     let served = verdicts.iter().filter(|verdict| verdict.failure.is_none());
@@ -101,6 +101,27 @@ pub fn rounds_wanted(row: &Row) -> Option<u32> {
         _ => None,
     });
     Some(wanted.max()?.clamp(rounds.div_ceil(2).max(1), rounds.max(MIN_ROUNDS as u32)))
+}
+
+/// When to look whether it is sure.
+pub struct Looks {
+    next: u32,
+    most: u32,
+}
+
+impl Looks {
+    /// First after so many rounds, and never after more than `most`.
+    pub fn new(first: u32, most: u32) -> Looks {
+        Looks { next: first, most: most.max(first) }
+    }
+
+    /// Asked after each round.
+    pub fn are_enough(&mut self, row: &Row, round: u32) -> bool {
+        if round >= self.next && round < self.most {
+            self.next = rounds_wanted(row).map_or(round, |more| round.saturating_add(more).min(self.most));
+        }
+        round >= self.next
+    }
 }
 
 impl Verdict {
@@ -247,6 +268,20 @@ mod tests {
         let names: Vec<String> = of(&one).into_iter().map(|verdict| verdict.allocator).collect();
         assert_eq!(names, ["a", "b"]);
         assert!(of(&row_of(&[("glibc", &STEADY)])).is_empty());
+    }
+
+    #[test]
+    fn one_looks_again_until_it_is_sure_or_the_bound_is_met() {
+        let (sure, unsure) = (row(&times(&[0.5]), 10.0), row(&times(&[0.8, 1.0, 1.3]), 10.0));
+        let ends =
+            |rows: &dyn Fn(u32) -> Row, mut looks: Looks| (1..).find(|round| looks.are_enough(&rows(*round), *round));
+        assert_eq!(ends(&|_| sure.clone(), Looks::new(9, 50)), Some(9));
+        assert_eq!(ends(&|_| unsure.clone(), Looks::new(9, 50)), Some(50));
+        assert_eq!(ends(&|_| unsure.clone(), Looks::new(9, 9)), Some(9), "nobody asked for more");
+        assert_eq!(ends(&|_| unsure.clone(), Looks::new(20, 9)), Some(20));
+        // Sure in the meantime, but looked at no sooner than it was to be.
+        let later = |round| if round < 12 { unsure.clone() } else { sure.clone() };
+        assert_eq!(ends(&later, Looks::new(9, 50)), Some(18));
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl Browser {
         let program = names.iter().find_map(|name| which::which(name).ok());
         if program.is_none() {
             // Not eprintln, which the test runner would keep to itself.
-            writeln!(std::io::stderr(), "SKIPPED: no chromium, so the page was not looked at").unwrap();
+            let mut errors = std::io::stderr();
+            writeln!(errors, "SKIPPED: no chromium, so the page was not looked at").unwrap();
         }
         Some(Browser { program: program?, directory: tempfile::tempdir().unwrap() })
     }

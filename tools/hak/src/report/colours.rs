@@ -6,13 +6,12 @@
 
 use plotters::style::RGBColor;
 
-use crate::allocators::{HAKMEM, SYSTEM};
-use crate::baseline::AS_SHIPPED;
+use crate::allocators::{HAKMEM, SHIPPED, SYSTEM};
 
 const KNOWN: [(&str, RGBColor); 12] = [
     (HAKMEM, RGBColor(213, 94, 0)),
     (SYSTEM, RGBColor(132, 137, 145)),
-    (AS_SHIPPED, RGBColor(121, 83, 127)),
+    (SHIPPED, RGBColor(121, 83, 127)),
     ("mimalloc3", RGBColor(0, 114, 178)),
     ("mimalloc-deb", RGBColor(141, 145, 255)),
     ("jemalloc", RGBColor(52, 172, 119)),

@@ -3,13 +3,16 @@
 //!
 //! The ratios are to what the baseline took in the same round: 1 is as much, and less is better.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
 use anyhow::Result;
 
 use crate::analysis::Measure;
 use crate::baseline;
 use crate::results::{Column, Results, Row, Sample};
 
-const HEADER: [&str; 25] = [
+const HEADER: [&str; 27] = [
     "family",
     "row",
     "kind",
@@ -32,6 +35,8 @@ const HEADER: [&str; 25] = [
     "commit",
     "huge_pages",
     "latency",
+    "peak_tree_kib",
+    "parameters",
     "baseline",
     "time_ratio",
     "memory_ratio",
@@ -40,8 +45,8 @@ const HEADER: [&str; 25] = [
 pub fn samples(results: &Results) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER)?;
-    let base = baseline::of(&results.rows);
     for row in &results.rows {
+        let base = baseline::of_row(results, row);
         for column in &row.columns {
             if column.samples.is_empty() {
                 writer.write_record(record(results, row, column, None, base))?;
@@ -80,14 +85,18 @@ fn record(results: &Results, row: &Row, column: &Column, sample: Option<&Sample>
         failure.or_else(|| column.failure.clone()).unwrap_or_default(),
         results.commit.clone().unwrap_or_default(),
         row.huge_pages.clone().unwrap_or_default(),
-        of(&|sample| {
-            let pairs = sample.latency.iter().map(|(key, value)| format!("{key}={value}"));
-            pairs.collect::<Vec<_>>().join(" ")
-        }),
+        of(&|sample| pairs(&sample.latency)),
+        of(&|sample| sample.peak_tree_kib.map(|kib| kib.to_string()).unwrap_or_default()),
+        pairs(&row.parameters),
         base.unwrap_or_default().to_owned(),
-        of(&|sample| ratio(row, column, sample, base, Measure::Time)),
+        of(&|sample| ratio(row, column, sample, base, if row.is_latency() { Measure::Latency } else { Measure::Time })),
         of(&|sample| ratio(row, column, sample, base, Measure::Memory)),
     ]
+}
+
+fn pairs<V: Display>(values: &BTreeMap<String, V>) -> String {
+    let pairs = values.iter().map(|(key, value)| format!("{key}={value}"));
+    pairs.collect::<Vec<_>>().join(" ")
 }
 
 fn ratio(row: &Row, column: &Column, sample: &Sample, base: Option<&str>, measure: Measure) -> String {

@@ -76,33 +76,38 @@ impl Line {
     }
 }
 
+struct Measured {
+    allocator: String,
+    rounds: Vec<(u32, f64)>,
+    summary: Summary,
+}
+
 /// Of a row's allocators that count: the one that others are compared with, then the best median first.
 pub fn lines(row: &Row, metric: &Metric, against: Against) -> Vec<Line> {
     let rounds = |column: &Column| -> Vec<(u32, f64)> {
         column.samples.iter().filter_map(|sample| Some((sample.round, (metric.of)(sample)?))).collect()
     };
     let columns = row.columns.iter().filter(|column| column.counts());
-    let mut found: Vec<(&Column, Vec<(u32, f64)>, Summary)> = columns
-        .filter_map(|column| {
-            let rounds = rounds(column);
-            let summary = Summary::of(&rounds.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
-            Some((column, rounds, summary))
-        })
-        .collect();
-    found.sort_by(|a, b| a.2.median.total_cmp(&b.2.median));
+    let measured = |column: &Column| {
+        let rounds = rounds(column);
+        let summary = Summary::of(&rounds.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
+        Some(Measured { allocator: column.allocator.clone(), rounds, summary })
+    };
+    let mut found: Vec<Measured> = columns.filter_map(measured).collect();
+    found.sort_by(|a, b| a.summary.median.total_cmp(&b.summary.median));
     let base = match against {
-        Against::One(name) => found.iter().position(|(column, ..)| column.allocator == name),
+        Against::One(name) => found.iter().position(|one| one.allocator == name),
         Against::Best => (!found.is_empty()).then_some(0),
     };
     if let Some(base) = base {
         found[..=base].rotate_right(1);
     }
-    let base_rounds = base.map(|_| found[0].1.clone());
-    let line = |(index, (column, rounds, summary)): (usize, (&Column, Vec<(u32, f64)>, Summary))| Line {
-        allocator: column.allocator.clone(),
-        summary,
-        ratios: base_rounds.as_ref().filter(|_| index > 0).and_then(|base| Ratios::paired(&rounds, base)),
-        samples: rounds.into_iter().map(|(_, value)| value).collect(),
+    let base_rounds = base.map(|_| found[0].rounds.clone());
+    let line = |(index, one): (usize, Measured)| Line {
+        ratios: base_rounds.as_ref().filter(|_| index > 0).and_then(|base| Ratios::paired(&one.rounds, base)),
+        samples: one.rounds.into_iter().map(|(_, value)| value).collect(),
+        allocator: one.allocator,
+        summary: one.summary,
         is_base: base.is_some() && index == 0,
     };
     found.into_iter().enumerate().map(line).collect()

@@ -18,7 +18,7 @@ const PART_OF_DIFFERENCE: f64 = 0.7;
 const MOST_ROUNDS: usize = 10_000;
 
 /// Looking again and again finds a difference in the end, even if there is none. At 99 %, ten looks
-/// together are wrong in at most 5 % of the cases (Pocock, "Group sequential methods in the design and
+/// together are wrong in about 5 % of the cases (Pocock, "Group sequential methods in the design and
 /// analysis of clinical trials", Biometrika 64, 1977).
 const CONFIDENCE_OF_A_LOOK: f64 = 0.99;
 

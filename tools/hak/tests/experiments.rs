@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use assert_cmd::assert::Assert;
-use common::{cc, column, hak, hakmem, json, samples};
+use common::{cc, column, hak, hakmem, json, samples, write_script};
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -220,4 +220,42 @@ fn check_page(page: &Path) {
     let output =
         std::process::Command::new(groff).args(["-man", "-ww", "-Kutf8", "-Tutf8", "-z"]).arg(page).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Each run takes a long and a short time in turn, whatever serves it: nothing can be sure of that.
+const IN_TURN: &str = r#"#!/bin/sh
+runs="${0%/*}/runs"
+echo >> "$runs"
+[ $(($(wc -l < "$runs") % 2)) = 0 ] && sleep 0.08
+exit 0
+"#;
+
+fn rounds_until_sure(directory: &Path, script: &str, most: &str) -> usize {
+    let program = directory.join("program");
+    write_script(&program, script);
+    let results = directory.join("results.json");
+    hak()
+        .args(["compare", "--until-sure", "--rounds", "4", "--max-rounds", most, "--allocators", "glibc,hakmem"])
+        .arg("--allocator")
+        .arg(hakmem())
+        .arg("--json")
+        .arg(&results)
+        .arg("--")
+        .arg(&program)
+        .assert()
+        .success();
+    let results = json(&results);
+    assert_eq!(samples(column(&results, "glibc")), samples(column(&results, "hakmem")));
+    assert_eq!(results["rounds"], samples(column(&results, "glibc")));
+    samples(column(&results, "glibc"))
+}
+
+#[test]
+fn more_rounds_are_made_until_it_is_sure_or_there_are_enough() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(rounds_until_sure(directory.path(), IN_TURN, "7"), 7);
+    let apart = "#!/bin/sh\ncase $LD_PRELOAD in *hakmem*) sleep 0.3 ;; esac\n";
+    let rounds = rounds_until_sure(directory.path(), apart, "60");
+    assert!(rounds < 60, "ten times as long is soon told: {rounds}");
+    hak().args(["compare", "--max-rounds", "9", "--", "true"]).assert().code(2).stderr(contains("--until-sure"));
 }

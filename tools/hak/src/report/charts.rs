@@ -10,6 +10,7 @@ use maud::{PreEscaped, html};
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -121,13 +122,15 @@ impl Named<'_> {
     }
 }
 
-/// Names at the right edge, each beside the end of its line, which a thin line leads to.
+/// Names at the right edge, each led to from the end of its line. Dotted, since nothing was measured there.
 fn names_at_the_right(area: &Area, size: &Size, named: &Named, ends: &[(&str, (i32, i32))], left: i32) -> Result<()> {
     let wanted: Vec<i32> = ends.iter().map(|(_, end)| end.1).collect();
     let ys = labels::stacked(&wanted, (MARGIN + labels::LINE / 2, size.height - X_LABELS - MARGIN));
     for ((name, end), y) in ends.iter().zip(ys) {
-        let leader = vec![(end.0 + 3, end.1), (left - 4, y)];
-        area.draw(&PathElement::new(leader, named.colours.of(name).mix(0.6))).map_err(bad)?;
+        let colour = named.colours.of(name);
+        let leader = vec![(end.0 + 6, end.1), (left - 4, y)];
+        area.draw(&DashedPathElement::new(leader, 1, 4, colour.mix(0.9))).map_err(bad)?;
+        area.draw(&Circle::new(*end, 4, colour.filled())).map_err(bad)?;
         text(area, &named.label(name), (left, y), HPos::Left)?;
     }
     Ok(())

@@ -39,11 +39,14 @@ pub fn of(row: &Row) -> Vec<Course> {
 }
 
 fn course(column: &Column) -> Option<Course> {
-    let mut runs: Vec<&Sample> = column.samples.iter().filter(|sample| sample.memory_over_time.len() > 1).collect();
+    let seen = |sample: &&Sample| sample.memory_over_time.iter().filter(|[_, kib]| *kib > 0).count();
+    let mut runs: Vec<&Sample> = column.samples.iter().filter(|sample| seen(sample) > 1).collect();
     runs.sort_by(|a, b| a.usage.wall_seconds.total_cmp(&b.usage.wall_seconds));
     let run = runs.get(runs.len().checked_sub(1)? / 2)?;
     let point = |[milliseconds, kib]: &[u64; 2]| (*milliseconds as f64 / 1e3, *kib as f64 / 1024.0);
-    let points = thinned(&run.memory_over_time.iter().map(point).collect::<Vec<_>>());
+    // While a process becomes another program it has nothing for a moment, which is no memory of the program's.
+    let seen = run.memory_over_time.iter().filter(|[_, kib]| *kib > 0);
+    let points = thinned(&seen.map(point).collect::<Vec<_>>());
     Some(Course { allocator: column.allocator.clone(), points })
 }
 
@@ -84,7 +87,7 @@ mod tests {
     fn the_run_in_the_middle_is_shown() {
         let mut row = row_of(&[("a", &[3.0, 1.0, 2.0]), ("b", &[1.0]), ("c", &[])]);
         for (sample, kib) in row.columns[0].samples.iter_mut().zip([3072, 1024, 2048]) {
-            sample.memory_over_time = vec![[0, 512], [1500, kib]];
+            sample.memory_over_time = vec![[0, 512], [700, 0], [1500, kib]];
         }
         row.columns[1].samples[0].memory_over_time = vec![[0, 512]];
         assert_eq!(of(&row), [course_of(&[(0.0, 0.5), (1.5, 2.0)])]);

@@ -114,7 +114,12 @@ fn over_files(history: &History, colours: &Colours, results: &Results) -> Result
         }
         (folded("hakmem's values, row by row", html! {
             div.scroll { table {
-                tr { th { "row" } th.text { "figure" } @for label in &history.labels { th { (label) } } th { "change" } }
+                tr {
+                    th { "row" }
+                    th.text { "figure" }
+                    @for label in &history.labels { th { (label) } }
+                    th { "change" }
+                }
                 @for line in &history.lines {
                     tr {
                         td { (line.row) }

@@ -95,9 +95,14 @@ fn latency_table(table: &latency::Table) -> Markup {
 }
 
 pub fn value_table(results: &Results, against: Against) -> Markup {
+    let names: Vec<&str> = results.allocators.iter().map(|allocator| allocator.name.as_str()).collect();
     html! {
         div.scroll { table {
-            tr { th { "row" } th.text { "figure" } @for allocator in &results.allocators { th.hakmem[allocator.name == HAKMEM] { (allocator.name) } } }
+            tr {
+                th { "row" }
+                th.text { "figure" }
+                @for name in &names { th.hakmem[*name == HAKMEM] { (name) } }
+            }
             @for row in &results.rows {
                 @for measure in Measure::ALL {
                     @let standings = analysis::standings(row, measure, against);
@@ -105,9 +110,10 @@ pub fn value_table(results: &Results, against: Against) -> Markup {
                         tr {
                             td { (row.name) }
                             td.text { (measure.figure(row).unwrap_or_default()) }
-                            @for allocator in &results.allocators {
-                                @let standing = standings.iter().find(|standing| standing.allocator == allocator.name);
-                                td.hakmem[allocator.name == HAKMEM] { (standing.map_or("-".into(), |standing| format::number(standing.value))) }
+                            @for name in &names {
+                                @let standing = standings.iter().find(|standing| standing.allocator == *name);
+                                @let value = standing.map_or("-".into(), |standing| format::number(standing.value));
+                                td.hakmem[*name == HAKMEM] { (value) }
                             }
                         }
                     }

@@ -33,6 +33,7 @@ pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> 
         .collect();
     let named = Named { colours, base };
     let scatter = charts::scatter("Time against memory", "relative time", "relative memory", &named, &clouds)?;
+    let scatter = PreEscaped(scatter);
     let duels = Measure::ALL.map(|measure| (measure, analysis::worst_first(results, measure, against)));
     let shown = || duels.iter().filter(|(_, duels)| !duels.is_empty());
     let counts: Vec<String> = shown()
@@ -45,7 +46,7 @@ pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> 
         div.charts {
             (figure("Time over all rows", &remark, false, time))
             (figure("Memory over all rows", &remark, false, memory))
-            (figure("Time against memory", "lower left is better; the axes do not start at zero", true, PreEscaped(scatter)))
+            (figure("Time against memory", "lower left is better; the axes do not start at zero", true, scatter))
             @for (measure, duels) in shown() {
                 @let title = format!("hakmem and {peer}: {}", measure.name());
                 (figure(&title, "worst first; grey is noise", true, bars::leads(&leads(duels), peer)))
@@ -54,7 +55,8 @@ pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> 
         p.soft { (analysis::definitions(against)) }
         (failures(results))
         @for (measure, _) in shown() {
-            (folded(&format!("Every row: relative {}", measure.name()), html_rows::heat_table(results, *measure, against)))
+            @let title = format!("Every row: relative {}", measure.name());
+            (folded(&title, html_rows::heat_table(results, *measure, against)))
         }
         (html_rows::latencies(results))
         (folded("Every row: values", html_rows::value_table(results, against)))

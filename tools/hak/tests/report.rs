@@ -157,6 +157,9 @@ fn ratios_have_one_direction_and_unit_everywhere() {
     // Compared with the best of the others, where that is asked for.
     let best = printed(&[data("bench.json").as_os_str(), "--best".as_ref()], "120");
     assert_eq!(line(&best, "small blocks"), "small blocks 119 M 99.5 M other 0.83x");
+    let directory = tempfile::tempdir().unwrap();
+    let best_of_one = printed(&[comparison(directory.path()).as_os_str(), "--best".as_ref()], "120");
+    assert!(line(&best_of_one, "hakmem   ").contains("1.00x best 31.2 1.04x"), "{best_of_one}");
     assert!(!text.contains("best peer") && best.contains("best peer"), "{text}");
 }
 
@@ -219,6 +222,28 @@ fn several_files_are_told_apart() {
     assert!(!printed(&[files[0].as_os_str()], "80").contains("==="), "one file needs no name");
     let page = html(&files);
     assert!(page.contains("In full: ") && page.contains("other/comparison.json, 2026-02-01 12:00"), "so on the page");
+}
+
+#[test]
+fn a_program_that_was_not_run_is_named_with_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut results = made::comparison();
+    let mut other = results["rows"][0].clone();
+    other["name"] = "other".into();
+    other["not_run"] = "its setup failed: exit code 3".into();
+    for column in other["columns"].as_array_mut().unwrap() {
+        column["samples"] = Vec::<serde_json::Value>::new().into();
+    }
+    results["rows"].as_array_mut().unwrap().push(other);
+    let file = directory.path().join("results.json");
+    fs::write(&file, results.to_string()).unwrap();
+    let text = printed(&[file.as_os_str()], "80");
+    assert!(text.contains("\nother\nnot run: its setup failed: exit code 3\n"), "{text}");
+    assert_eq!(text.matches("served by").count(), 1, "there is nothing else to say of it");
+    let files = [file];
+    for shown in [markdown(&files), html(&files)] {
+        assert!(shown.contains("Not run: its setup failed: exit code 3"));
+    }
 }
 
 /// The baseline is what the program had when it came, if that was measured.

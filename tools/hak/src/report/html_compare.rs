@@ -36,6 +36,7 @@ fn program(row: &Row, colours: &Colours, best: bool, several: bool) -> Result<Ma
     let bars = |metric: &Metric| metric_bars(row, metric, against, colours);
     Ok(html! {
         @if several { h2.program { (format::title(row)) } }
+        @if let Some(reason) = &row.not_run { p.failed { "Not run: " (reason) } }
         (verdicts(row))
         div.charts {
             @if !courses.is_empty() {
@@ -89,7 +90,7 @@ fn metric_bars(row: &Row, metric: &Metric, against: Against, colours: &Colours) 
     let bar = |line: Line| Bar {
         value: Some(line.summary.median),
         shown: format::number(line.summary.median),
-        ratio: if line.is_base { "base".into() } else { format!("{} {}", line.ratio(), line.remark()) },
+        ratio: if line.is_base { line.remark().into() } else { format!("{} {}", line.ratio(), line.remark()) },
         hint: hint(&line, metric, against),
         is_base: line.is_base,
         is_noise: line.is_noise(),

@@ -18,6 +18,9 @@ pub fn rows(out: &mut String, results: &Results, best: bool) -> Result<()> {
     for row in &results.rows {
         let against = Against::of(std::slice::from_ref(row), best);
         writeln!(out, "## `{}`\n", format::title(row))?;
+        if let Some(reason) = &row.not_run {
+            writeln!(out, "Not run: {reason}\n")?;
+        }
         let verdicts = verdict::of(row);
         for verdict in &verdicts {
             writeln!(out, "{}\n", wrapped(&format!("**{}.**", verdict.sentence())))?;

@@ -46,6 +46,7 @@ pub struct Line {
     /// To the one that it is compared with; that one has none.
     pub ratios: Option<Ratios>,
     pub is_base: bool,
+    against_best: bool,
 }
 
 impl Line {
@@ -60,7 +61,8 @@ impl Line {
 
     /// Beside it.
     pub fn remark(&self) -> &'static str {
-        self.difference().map_or("base", format::difference)
+        let base = if self.against_best { "best" } else { "base" };
+        self.difference().map_or(base, format::difference)
     }
 
     /// Whether it is not known to be another value than that of the base.
@@ -109,6 +111,7 @@ pub fn lines(row: &Row, metric: &Metric, against: Against) -> Vec<Line> {
         allocator: one.allocator,
         summary: one.summary,
         is_base: base.is_some() && index == 0,
+        against_best: against == Against::Best,
     };
     found.into_iter().enumerate().map(line).collect()
 }

@@ -20,6 +20,12 @@ pub fn comparison(results: &Results, best: bool) -> String {
     for row in &results.rows {
         let against = Against::of(std::slice::from_ref(row), best);
         let _ = writeln!(out, "\n{}", format::title(row));
+        if let Some(reason) = &row.not_run {
+            let _ = writeln!(out, "not run: {reason}");
+        }
+        if row.columns.iter().all(|column| column.samples.is_empty() && column.failure.is_none()) {
+            continue;
+        }
         out += &verdicts(row, width);
         out += &main_table(row, against, width);
         out += &memory_over_time(row, width);

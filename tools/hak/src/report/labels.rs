@@ -47,28 +47,26 @@ pub fn beside(point: (i32, i32), text: &str, taken: &[Place], xs: (i32, i32), ys
     places.next().unwrap_or(Place { x: sides[0], y: point.1, width })
 }
 
-/// One below the other, each as near to where it wants to be as the others let it, in the order of the
-/// wishes. Where there is no room for all of them, they go beyond the bottom.
+/// One below the other in the order of their wishes, and together as near to these as that allows: those
+/// that would meet stand around their middle. Where there is no room for all, they go beyond the bottom.
 pub fn stacked(wanted: &[i32], ys: (i32, i32)) -> Vec<i32> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|index| wanted[*index]);
-    let mut places = vec![0; wanted.len()];
-    let mut least = ys.0;
-    for &index in &order {
-        places[index] = wanted[index].max(least);
-        least = places[index] + LINE;
-    }
-    // What went beyond the bottom pushes back up.
-    let mut most = ys.1;
-    for &index in order.iter().rev() {
-        places[index] = places[index].min(most);
-        most = places[index] - LINE;
-    }
-    // More than there is room for: from the top on, one below the other.
-    if order.first().is_some_and(|first| places[*first] < ys.0) {
-        for (line, &index) in order.iter().enumerate() {
-            places[index] = ys.0 + line as i32 * LINE;
+    // How far each is from where it would stand if all stood on the top: that may not become less.
+    let mut groups: Vec<(f64, usize)> = Vec::new();
+    for (line, &index) in order.iter().enumerate() {
+        let mut group = (f64::from(wanted[index] - line as i32 * LINE), 1);
+        while let Some((sum, size)) = groups.pop_if(|(sum, size)| *sum / *size as f64 > group.0 / group.1 as f64) {
+            group = (group.0 + sum, group.1 + size);
         }
+        groups.push(group);
+    }
+    let last = ys.1 - (wanted.len().max(1) as i32 - 1) * LINE;
+    let offset = |(sum, size): (f64, usize)| ((sum / size as f64).round() as i32).min(last).max(ys.0);
+    let offsets = groups.iter().flat_map(|group| std::iter::repeat_n(offset(*group), group.1));
+    let mut places = vec![0; wanted.len()];
+    for (line, (index, offset)) in order.into_iter().zip(offsets).enumerate() {
+        places[index] = offset + line as i32 * LINE;
     }
     places
 }
@@ -93,7 +91,7 @@ mod tests {
     #[test]
     fn stacked_names_keep_their_order_and_their_distance() {
         let places = stacked(&[100, 98, 20, 101, 199], (0, 200));
-        assert_eq!(places, [113, 98, 20, 128, 199]);
+        assert_eq!(places, [100, 85, 20, 115, 199]);
         // Pushed back up by the bottom.
         assert_eq!(stacked(&[195, 199], (0, 200)), [185, 200]);
         let crowded = stacked(&[5; 20], (0, 60));

@@ -212,12 +212,15 @@ pub struct Peers {
 /// are reported with the reason, never dropped; only failures make the exit code 1, not commands that
 /// a row needs and the machine lacks. Every sample goes to DIR/<date>-<quick|full>.json and
 /// .csv, which are kept up to date; Ctrl-C keeps what was measured.
+///
+/// The whole suite takes hours, the quick one ten minutes. How long a choice takes, --list says before
+/// anything runs, given the same options: time grows with rows, rounds and allocators.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   hak bench --quick
   hak bench --filter larson --rounds 9 --allocators glibc,hakmem,mimalloc3
-  hak bench --list")]
+  hak bench --list --filter larson --rounds 9")]
 pub struct Bench {
     #[command(flatten)]
     pub choice: Choice,
@@ -230,7 +233,7 @@ pub struct Bench {
     /// How many rounds [default: 5; with --quick 4 to 12, as many as fit into the time]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// Where to write the results [default: bench/results in the source tree]
+    /// A directory to write the results to [default: bench/results in the source tree]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
     /// The suite to run [default: bench/suite.toml in the source tree]
@@ -239,7 +242,7 @@ pub struct Bench {
     /// Compare with the best allocator of each row instead of the baseline
     #[arg(long)]
     pub best: bool,
-    /// Print the rows and run nothing
+    /// Print the rows and about how long they would take, and run nothing
     #[arg(long)]
     pub list: bool,
 }

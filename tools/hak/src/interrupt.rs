@@ -2,8 +2,8 @@
 //! Ctrl-C and its relatives: noticed between and during runs, so that what was measured is kept.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,24 +13,29 @@ use signal_hook::iterator::Signals;
 use crate::failure::INTERRUPTED;
 use crate::sampling;
 
-static REQUESTED: AtomicBool = AtomicBool::new(false);
+const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
+static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// From now on the first of these signals only sets a flag; a second one ends the tool at once.
 pub fn watch() -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+    // By the handler itself, so that it is set before a child that the same Ctrl-C ends has been waited for.
+    let flag = REQUESTED.get_or_init(Arc::default);
+    for signal in SIGNALS {
+        signal_hook::flag::register(signal, Arc::clone(flag))?;
+    }
+    let mut signals = Signals::new(SIGNALS)?;
     std::thread::spawn(move || {
-        for _ in signals.forever() {
-            if REQUESTED.swap(true, Ordering::Relaxed) {
-                end_at_once();
-            }
+        if signals.forever().nth(1).is_some() {
+            end_at_once();
         }
     });
     Ok(())
 }
 
 pub fn requested() -> bool {
-    REQUESTED.load(Ordering::Relaxed)
+    REQUESTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// A temporary directory, which an end at once has to remove.

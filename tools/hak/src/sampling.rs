@@ -6,11 +6,14 @@
 //! the kernel walks the page tables under the lock that the program's own `mmap` and page faults take; the
 //! resident size is a counter, whose reading holds up nobody.
 
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use procfs::process::Process;
+use rustix::time::{ClockId, clock_gettime};
 
 /// A run never has more points than this.
 const MOST_POINTS: usize = 200;
@@ -18,7 +21,7 @@ const MOST_POINTS: usize = 200;
 /// As long as there is room for them.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 
-/// The sampler sleeps at least this many times as long as a sample took, so that it takes at most half a
+/// The sampler sleeps at least this many times as long as a sample took, so that samples take at most half a
 /// percent of one processor, however many processes and threads there are.
 const PAUSES_PER_COST: u32 = 200;
 
@@ -45,10 +48,10 @@ impl Sampler {
             let mut course = Course::default();
             let mut pause = SHORTEST_PAUSE;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                let before = Instant::now();
-                let kib = resident_kib(ancestor);
-                course.add(before.duration_since(start), kib);
-                pause = course.pause.max(before.elapsed().saturating_mul(PAUSES_PER_COST));
+                let before = processor_time();
+                course.add(start.elapsed(), resident_kib(ancestor));
+                let cost = processor_time().saturating_sub(before);
+                pause = course.pause.max(cost.saturating_mul(PAUSES_PER_COST));
             }
             course.end()
         });
@@ -61,35 +64,80 @@ impl Sampler {
     }
 }
 
+/// Of this thread.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
+}
+
 /// Whoever ends while it is looked at counts nothing.
 fn resident_kib(ancestor: u32) -> u64 {
-    let page_kib = procfs::page_size() / 1024;
-    let resident = |pid: u32| Some(process(pid)?.statm().ok()?.resident);
-    descendants(ancestor).into_iter().filter_map(resident).sum::<u64>() * page_kib
+    let page_kib = rustix::param::page_size() as u64 / 1024;
+    let mut buffer = Vec::new();
+    let mut resident = |pid: u32| {
+        let text = read(&format!("/proc/{pid}/statm"), &mut buffer);
+        numbers(text).nth(1).unwrap_or(0)
+    };
+    descendants(ancestor).into_iter().map(&mut resident).sum::<u64>() * page_kib
 }
 
 /// Without the process itself. Parents come before their children.
 pub fn descendants(ancestor: u32) -> Vec<u32> {
-    let mut found = children(ancestor);
+    let mut found = Vec::new();
+    let mut buffer = Vec::new();
+    add_children(ancestor, &mut found, &mut buffer);
     let mut looked_at = 0;
     while let Some(&pid) = found.get(looked_at) {
-        // A number that is used again within this look could otherwise lead into a circle.
-        let new: Vec<u32> = children(pid).into_iter().filter(|child| !found.contains(child)).collect();
-        found.extend(new);
+        add_children(pid, &mut found, &mut buffer);
         looked_at += 1;
     }
     found
 }
 
 /// Of all of its threads.
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = process(pid).and_then(|process| process.tasks().ok());
-    let of_task = |task: procfs::process::Task| task.children().unwrap_or_default();
-    tasks.into_iter().flatten().flatten().flat_map(of_task).collect()
+fn add_children(pid: u32, found: &mut Vec<u32>, buffer: &mut Vec<u8>) {
+    let tasks = format!("/proc/{pid}/task");
+    // Two links are the directory's own. Most processes have one thread, whose number is the process's.
+    let threads = std::fs::metadata(&tasks).map_or(0, |metadata| metadata.nlink().saturating_sub(2));
+    let mut add = |thread: &str| {
+        for child in numbers(read(&format!("{tasks}/{thread}/children"), buffer)) {
+            // A number that is used again within this look could otherwise lead into a circle.
+            if let Ok(child) = u32::try_from(child)
+                && !found.contains(&child)
+            {
+                found.push(child);
+            }
+        }
+    };
+    match threads {
+        0 => {}
+        1 => add(&pid.to_string()),
+        _ => {
+            let names = std::fs::read_dir(&tasks).into_iter().flatten().flatten().map(|entry| entry.file_name());
+            names.for_each(|name| add(&name.to_string_lossy()));
+        }
+    }
 }
 
-fn process(pid: u32) -> Option<Process> {
-    Process::new(i32::try_from(pid).ok()?).ok()
+/// Empty if there is no such file any more. As few system calls as can be, since this is done all the time.
+fn read<'a>(file: &str, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    const ENOUGH_FOR_MOST: usize = 4096;
+    buffer.resize(ENOUGH_FOR_MOST, 0);
+    let mut used = 0;
+    if let Ok(mut file) = File::open(file) {
+        while let Ok(length @ 1..) = file.read(&mut buffer[used..]) {
+            used += length;
+            if used < buffer.len() / 2 {
+                break; // the kernel gives as much as there is room for
+            }
+            buffer.resize(2 * buffer.len(), 0);
+        }
+    }
+    &buffer[..used]
+}
+
+fn numbers(text: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let words = text.split(|byte| byte.is_ascii_whitespace());
+    words.filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
 }
 
 /// The samples of a run of any length, in at most `MOST_POINTS` points.
@@ -149,6 +197,17 @@ mod tests {
     fn a_run_without_samples_has_no_peak() {
         assert_eq!(course(std::iter::empty()).end(), Memory::default());
         assert_eq!(course([(2, 0)].into_iter()).end(), Memory::default());
+    }
+
+    #[test]
+    fn long_lists_are_read_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("numbers");
+        let all: Vec<u64> = (0..20_000).collect();
+        std::fs::write(&file, all.iter().map(|number| format!("{number} ")).collect::<String>()).unwrap();
+        let mut buffer = Vec::new();
+        assert_eq!(numbers(read(file.to_str().unwrap(), &mut buffer)).collect::<Vec<_>>(), all);
+        assert!(read("/no/such/file", &mut buffer).is_empty());
     }
 
     #[test]

@@ -141,11 +141,13 @@ fn what_is_ignored_stays_ignored() {
     assert_eq!(ignored >> (SIGPIPE - 1) & 1, 0, "hak ignores it, and its programs should not: {text}");
 }
 
-/// A program that ends at once and goes on in a session of its own, until `end` is there.
+/// A program that ends at once and goes on in a session of its own, until `end` is there or the directory is gone.
 fn daemon(directory: &Path) -> String {
     let file = |name: &str| directory.join(name).display().to_string();
     let (started, end) = (file("started"), file("end"));
-    let perl = format!("open F, q(>), q({started}); close F; select undef, undef, undef, 0.01 until -e q({end})");
+    let perl = format!(
+        "open F, q(>), q({started}); close F; select undef, undef, undef, 0.01 until -e q({end}) or not -e q({started})"
+    );
     format!(
         "setsid perl -e '{perl}' </dev/null >/dev/null 2>&1 & while ! test -e {started}; do sleep 0.01; done; exit 3"
     )

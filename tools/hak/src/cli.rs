@@ -103,8 +103,10 @@ pub struct Exports {
 ///
 /// After a warm-up under each allocator, in which hak proves that the allocator serves the program,
 /// the rounds are interleaved: in each one the program runs once under every allocator, and the next
-/// round starts with another one. Shown are wall, user and system time, peak resident memory, page
-/// faults, and the system calls for memory (these with strace, in one more run).
+/// round starts with another one. The answer comes first: how much faster or slower hakmem is than what
+/// there is today, and how much more or less memory it takes, or how many more rounds would tell. Then
+/// wall, user and system time, peak resident memory and its course, page faults, and the system calls for
+/// memory (these with strace, in one more run).
 ///
 /// A program that brings its own allocator as a library, as redis-server brings jemalloc, also runs as
 /// it is ("as shipped"), and for glibc the C library is preloaded.

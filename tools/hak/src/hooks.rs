@@ -3,14 +3,16 @@
 
 use std::process::{Command, Stdio};
 
-use anyhow::Result;
-
-use crate::failure::{SOMETHING_FAILED, failure};
+use crate::interrupt;
+use crate::measure::Stop;
 use crate::process;
 
 /// Nothing is preloaded for it but what the user has set. Its output is shown only if it fails.
-pub fn run(option: &str, text: &str) -> Result<()> {
-    let wrong = |reason: String| failure(SOMETHING_FAILED, format!("--{option} '{text}': {reason}"));
+pub fn run(option: &str, text: &str) -> Result<(), Stop> {
+    let wrong = |reason: String| match interrupt::requested() {
+        true => Stop::Interrupted, // Ctrl-C ended it as well
+        false => Stop::Failed(format!("--{option} '{text}': {reason}")),
+    };
     let output = Command::new("/bin/sh").args(["-c", text]).stdin(Stdio::null()).output();
     let output = output.map_err(|error| wrong(error.to_string()))?;
     if output.status.success() {

@@ -148,7 +148,9 @@ fn commands_of_the_user_run_around_the_runs() {
         .code(1)
         .stderr(contains("--setup 'echo why >&2; exit 3': exit code 3: why"));
     compare(&["--prepare", "exit 3"], &["true"]).assert().code(1).stderr(contains("--prepare 'exit 3': exit code 3"));
-    compare(&["--cleanup", "exit 3"], &["true"]).assert().code(1).stderr(contains("--cleanup 'exit 3': exit code 3"));
+    let (assert, results) = measured(&["--cleanup", "exit 3"], &["true"]);
+    assert.code(1).stderr(contains("--cleanup 'exit 3': exit code 3"));
+    assert!(results["rows"][0]["not_run"].is_null() && samples(column(&results, "hakmem")) == 4);
 }
 
 #[test]

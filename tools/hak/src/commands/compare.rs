@@ -12,6 +12,7 @@ use crate::allocators::{self, Allocator, SYSTEM};
 use crate::cli::Compare;
 use crate::commands::comparison_end;
 use crate::commands::exports::Exports;
+use crate::failure::SOMETHING_FAILED;
 use crate::helpers::Helpers;
 use crate::measure::{self, Ran, Stop};
 use crate::process::{self, Job};
@@ -41,6 +42,7 @@ struct Comparison {
     progress: Progress,
     exports: Exports,
     keeping_failed: bool,
+    cleanup_failed: bool,
     results: Results,
     /// The row that is measured now, its allocators, and how its runs end.
     row: usize,
@@ -74,6 +76,7 @@ pub fn run(arguments: Compare) -> Result<u8> {
         progress: Progress::new(steps),
         exports,
         keeping_failed: false,
+        cleanup_failed: false,
         results,
         row: 0,
         allocators: chosen.clone(),
@@ -81,10 +84,11 @@ pub fn run(arguments: Compare) -> Result<u8> {
         reference: None,
     };
     let interrupted = comparison.measure();
-    let Comparison { arguments, exports, progress, helpers, mut results, .. } = comparison;
+    let Comparison { arguments, exports, progress, helpers, cleanup_failed, mut results, .. } = comparison;
     drop((progress, helpers));
     results.end(if interrupted { State::Interrupted } else { State::Complete });
-    Ok(comparison_end::show(&results, &exports, &arguments.fail_if))
+    let code = comparison_end::show(&results, &exports, &arguments.fail_if);
+    Ok(if cleanup_failed { code.max(SOMETHING_FAILED) } else { code })
 }
 
 /// One library stands for all: they have to be of the machine's architecture anyway.
@@ -121,14 +125,17 @@ impl Comparison {
                 self.progress.part(&self.works[row].name());
             }
             let work = self.works[row].clone();
-            let mut outcome = self.set_up(&work).and_then(|()| self.measure_row());
-            if let Some(cleanup) = &work.cleanup {
-                outcome = outcome.and(hooks::run("cleanup", cleanup).map_err(|error| Stop::Failed(error.to_string())));
+            let outcome = self.set_up(&work).and_then(|()| self.measure_row());
+            // In any case, and what was measured counts whether or not it succeeds.
+            let cleaned = work.cleanup.as_ref().map_or(Ok(()), |cleanup| hooks::run("cleanup", cleanup));
+            if let Err(Stop::Failed(reason)) = &cleaned {
+                self.progress.say(&format!("hak: {reason}"));
+                self.cleanup_failed = true;
             }
             match outcome {
-                Err(_) if interrupt::requested() => return true,
-                Err(Stop::Interrupted) => return true,
                 Err(Stop::Failed(reason)) => self.not_run(reason),
+                Err(Stop::Interrupted) => return true,
+                Ok(()) if matches!(cleaned, Err(Stop::Interrupted)) => return true,
                 Ok(()) => {}
             }
         }
@@ -139,8 +146,8 @@ impl Comparison {
         let Some(setup) = &work.setup else {
             return Ok(());
         };
-        let done = hooks::run("setup", setup).and_then(|()| check(work, &self.chosen));
-        done.map_err(|error| Stop::Failed(error.to_string()))
+        hooks::run("setup", setup)?;
+        check(work, &self.chosen).map_err(|error| Stop::Failed(error.to_string()))
     }
 
     fn not_run(&mut self, reason: String) {
@@ -214,7 +221,7 @@ impl Comparison {
             return Err(Stop::Interrupted);
         }
         if let Some(prepare) = &self.works[self.row].prepare {
-            hooks::run("prepare", prepare).map_err(|error| Stop::Failed(error.to_string()))?;
+            hooks::run("prepare", prepare)?;
         }
         Ok(self.job())
     }

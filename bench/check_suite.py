@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 REQUIRED = {"name": str, "family": str, "kind": str, "command": list}
 OPTIONAL = {"threads": int, "quick": bool, "max_rounds": int, "prepare": list, "directory": str, "environment": dict,
-            "needs": list, "huge_pages": str, "timeout_seconds": int}
+            "needs": list, "huge_pages": str, "seconds": float, "timeout_seconds": int}
 FAMILIES = {"reports", "literature", "latency", "programs"}
 HUGE_PAGES = {"always", "madvise", "never"}
 KINDS = {"workload", "program", "driver"}

@@ -10,6 +10,17 @@ cmake --install "$build" --prefix "$work/prefix" >/dev/null
 library=$(dirname "$(find "$work/prefix" -name libhakmem.a)")
 [ -f "$work/prefix/include/hakmem.h" ] && [ -f "$work/prefix/share/man/man3/libhakmem.3" ] ||
   { echo "the header or the man page is not installed"; exit 1; }
+cmp "$here/../../LICENSE" "$work/prefix/share/doc/hakmem/LICENSE"
+
+# The tool, where scripts/build-hak has built it: a build tree with files in its place
+cmake -S "$here/../.." -B "$work/tool" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+install_tool() { cmake --install "$work/tool" --component hak --prefix "$work/tool-prefix" >/dev/null; }
+install_tool # nothing, and that is no error
+printf '#!/bin/sh\necho works\n' >"$work/tool/hak"
+mkdir -p "$work/tool/share/man/man1" && echo page >"$work/tool/share/man/man1/hak.1"
+install_tool
+[ "$("$work/tool-prefix/bin/hak")" = works ] && [ -f "$work/tool-prefix/share/man/man1/hak.1" ] ||
+  { echo "the tool or its manual page is not installed"; exit 1; }
 
 # find_package, both libraries
 cmake -S "$here/consumer" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null

@@ -11,6 +11,9 @@
  * vfork too. A child of `hak` would never show less than hak's own size. This
  * program is static and less than 1 MiB.
  *
+ * Processes that outlive their parent become children of this one. It stays until
+ * the tool ends it, so that the tool finds them and ends them too.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include <errno.h>
@@ -47,6 +50,7 @@ int main(int argc, char **argv) {
 
   /* Whoever ends the tool ends what it started. */
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return fail("prctl");
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return fail("prctl");
 
   long long start = now_ns();
   pid_t child = fork();
@@ -67,5 +71,5 @@ int main(int argc, char **argv) {
   /* After "exec", this line is a second one that nobody reads. */
   dprintf(report, "done %d %lld %lld %lld %ld %ld %ld\n", status, wall, microseconds(usage.ru_utime),
           microseconds(usage.ru_stime), usage.ru_maxrss, usage.ru_minflt, usage.ru_majflt);
-  return 0;
+  for (;;) pause();
 }

@@ -18,6 +18,8 @@ use crate::places::Build;
 
 pub const SYSTEM: &str = "glibc";
 pub const HAKMEM: &str = "hakmem";
+/// The program as it is, where that is not the C library's malloc.
+pub const SHIPPED: &str = "as shipped";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Allocator {
@@ -163,6 +165,16 @@ fn named(name: &str, library: &Path, source: &str) -> Allocator {
     }
 }
 
+/// What a program brings along: a library, or itself.
+pub fn shipped(object: &Path) -> Allocator {
+    Allocator { name: SHIPPED.into(), library: None, ..named(SHIPPED, object, &object.display().to_string()) }
+}
+
+/// The C library's malloc, preloaded before what a program brings along.
+pub fn preloaded_system() -> Allocator {
+    Allocator { library: library::installed("libc.so.6"), ..system() }
+}
+
 fn system() -> Allocator {
     // SAFETY: the function returns a constant string.
     let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
@@ -223,18 +235,10 @@ fn hakmem_version(library: &Path) -> Option<String> {
     struct Statistics {
         version: String,
     }
-    let directory = tempfile::tempdir().ok()?;
-    let file = directory.path().join("statistics.json");
     let mut command = Command::new("true");
-    command
-        .env("LD_PRELOAD", library)
-        .env("HAKMEM_STATS_FILE", &file)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.status().ok()?;
-    let text = fs::read_to_string(file).ok()?;
-    Some(serde_json::from_str::<Statistics>(&text).ok()?.version)
+    command.env("LD_PRELOAD", library).env("HAKMEM_STATS_FILE", "/proc/self/fd/1").stdin(Stdio::null());
+    let output = command.stderr(Stdio::null()).output().ok()?;
+    Some(serde_json::from_slice::<Statistics>(&output.stdout).ok()?.version)
 }
 
 fn packaged_version(library: &Path) -> Option<String> {

@@ -6,15 +6,17 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::limits::Limit;
+
 /// Runs, compares and measures programs under hakmem and other memory allocators.
 #[derive(Parser)]
 #[command(
     version,
     max_term_width = 100,
     after_help = "\
-Exit codes: 0 done; 1 something that was asked for failed, the rest was done; 2 bad input; 126 the \
-program cannot be run under a preloaded allocator; 127 no such program; 130 interrupted, with all \
-that was measured kept. `hak run` has the exit code of the program."
+Exit codes: 0 done; 1 something that was asked for failed, the rest was done; 2 bad input; 3 a limit of \
+--fail-if is exceeded; 126 the program cannot be run under a preloaded allocator; 127 no such program; \
+130 interrupted, with all that was measured kept. `hak run` has the exit code of the program."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -24,7 +26,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Run(Run),
-    Compare(Compare),
+    Compare(Box<Compare>),
     Peers(Peers),
     Bench(Bench),
     Report(Report),
@@ -33,8 +35,8 @@ pub enum Command {
 /// Runs a program under hakmem
 ///
 /// hak becomes the program: there is no process between, so signals, the terminal and the exit code
-/// are the program's own. With --stats hak waits for the program, hands signals on to it, and ends
-/// as it ended.
+/// are the program's own. With --stats hak waits for the program and for what it leaves running, hands
+/// signals on to it, and ends as it ended. A program that is linked with libhakmem.a runs as it is.
 ///
 /// Refused, with the reason, are programs that nothing can be preloaded into: static ones, set-uid
 /// ones, those of another C library or architecture, and those with a malloc of their own. For a
@@ -77,44 +79,123 @@ pub struct Choice {
     pub build: Option<PathBuf>,
 }
 
+/// Files to write. `-` stands for standard output; what is for people then goes to standard error.
+#[derive(Args)]
+pub struct Exports {
+    /// Write a page with charts to this file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write tables in Markdown to this file
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write every sample as a line of CSV to this file
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Write the form that the name ends in, .json, .html, .md or .csv; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub export: Vec<PathBuf>,
+    /// Compare with the best allocator of each row instead of the baseline, in what is shown and written
+    #[arg(long)]
+    pub best: bool,
+}
+
 /// Runs a program under several allocators in turn and shows what each one costs
 ///
 /// After a warm-up under each allocator, in which hak proves that the allocator serves the program,
 /// the rounds are interleaved: in each one the program runs once under every allocator, and the next
-/// round starts with another one. Shown are wall, user and system time, peak resident memory, page
-/// faults, and the system calls for memory (these with strace, in one more run).
+/// round starts with another one. The answer comes first: how much faster or slower hakmem is than what
+/// there is today, and how much more or less memory it takes, or how many more rounds would tell. Then
+/// wall, user and system time, peak resident memory and its course, page faults, and the system calls for
+/// memory (these with strace, in one more run).
 ///
-/// The program's output is not shown. Standard input is given to every run if it is a file, and empty
-/// otherwise. What the program leaves running when it ends is killed.
+/// A program that brings its own allocator as a library, as redis-server brings jemalloc, also runs as
+/// it is ("as shipped"), and for glibc the C library is preloaded.
+///
+/// The program's output is not shown. Standard input is given to every run, whole: a file is read anew,
+/// and what comes through a pipe is read once and kept. A terminal is not read. What the program leaves
+/// running when it ends is killed.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   hak compare -- python3 script.py
   hak compare --allocators glibc,hakmem --rounds 15 --html report.html -- jq . large.json
-  hak compare --allocator mine=./libmine.so --same-output -- ./program <input
+  hak compare --allocator mine=./libmine.so --same-output --input input -- ./program
+  hak compare --parameter-list size 1000,100000 --prepare 'rm -rf out' -- ./program --size {size} out
+  hak compare --until-sure --allocators glibc,hakmem -- ./program
+  hak compare --command 'jq . large.json' --command 'python3 -m json.tool large.json'
+  hak compare --allocators glibc,hakmem --fail-if 'time>1.05' --json - -- ./program | jq .rows
 
-Noise is told by the Mann-Whitney U test, two-sided, alpha 0.05, against the best; it needs at least \
-4 rounds.")]
+The baseline is the allocator that the program was shipped with, or glibc's. Noise is told by the 95 % \
+confidence interval of the ratio to it, paired by round; that needs at least 4 rounds.")]
 pub struct Compare {
     #[command(flatten)]
     pub choice: Choice,
     /// How many times to run the program under each allocator, after the warm-up
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=10000))]
     pub rounds: u32,
+    /// Go on with more rounds until it is sure whether there is a difference, in time and in memory
+    ///
+    /// Of hakmem to the baseline. That is looked at after --rounds, and then less and less often, at a
+    /// confidence of 99 %, since whoever looks often finds a difference by chance. A difference of less than
+    /// 2 % counts as none.
+    #[arg(long)]
+    pub until_sure: bool,
+    /// The most rounds that --until-sure makes
+    #[arg(long, value_name = "ROUNDS", default_value_t = 100, requires = "until_sure",
+        value_parser = clap::value_parser!(u32).range(1..=10000))]
+    pub max_rounds: u32,
+    /// How many more runs to make under each allocator that do not count, after the one that proves
+    #[arg(long, value_name = "RUNS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10000))]
+    pub warmup: u32,
+    /// Give every run this file as its standard input
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Run this with sh before a command's first run
+    #[arg(long, value_name = "SHELL COMMAND")]
+    pub setup: Option<String>,
+    /// Run this with sh before every single run
+    #[arg(long, value_name = "SHELL COMMAND")]
+    pub prepare: Option<String>,
+    /// Run this with sh after a command's last run
+    #[arg(long, value_name = "SHELL COMMAND")]
+    pub cleanup: Option<String>,
+    /// Measure with each of these values for {NAME}, in the command and the options; may be repeated
+    #[arg(long, num_args = 2, value_names = ["NAME", "A,B,…"], allow_hyphen_values = true)]
+    pub parameter_list: Vec<String>,
+    /// Measure with all numbers from FROM to TO for {NAME}; may be repeated
+    #[arg(long, num_args = 3, value_names = ["NAME", "FROM", "TO"], allow_hyphen_values = true)]
+    pub parameter_scan: Vec<String>,
+    /// The distance of the numbers of --parameter-scan [default: 1]
+    #[arg(long, value_name = "STEP", requires = "parameter_scan")]
+    pub parameter_step_size: Option<String>,
+    /// Measure a program that ends with another exit code than 0, whether or not it is the same every time
+    #[arg(short, long)]
+    pub ignore_failure: bool,
     /// Fail allocators under which the program prints something else to standard output
     #[arg(long)]
     pub same_output: bool,
     /// End a run that takes longer, and fail that allocator
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub timeout: Option<u32>,
+    /// Exit with 3 if hakmem is beyond this ratio to glibc, or to the program as shipped; may be repeated
+    ///
+    /// METRIC is time (wall), user, system, memory (the largest process), tree (all processes together) or
+    /// faults. time>1.05 means that hakmem takes more than 5 % longer. A difference within the noise exceeds
+    /// no limit.
+    #[arg(long, value_name = "METRIC>RATIO")]
+    pub fail_if: Vec<Limit>,
     /// Write every sample to this file, which `hak report` reads; kept up to date after each round
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write a page with charts to this file
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub exports: Exports,
+    /// One more program with its arguments, in quotes; may be repeated
+    ///
+    /// Words are as in a shell, but no shell runs it: there are no pipes and no redirections.
+    #[arg(long = "command", value_name = "COMMAND")]
+    pub commands: Vec<String>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    #[arg(required_unless_present = "commands", trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
@@ -133,12 +214,15 @@ pub struct Peers {
 /// are reported with the reason, never dropped; only failures make the exit code 1, not commands that
 /// a row needs and the machine lacks. Every sample goes to DIR/<date>-<quick|full>.json and
 /// .csv, which are kept up to date; Ctrl-C keeps what was measured.
+///
+/// The whole suite takes hours, the quick one ten minutes. How long a choice takes, --list says before
+/// anything runs, given the same options: time grows with rows, rounds and allocators.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   hak bench --quick
   hak bench --filter larson --rounds 9 --allocators glibc,hakmem,mimalloc3
-  hak bench --list")]
+  hak bench --list --filter larson --rounds 9")]
 pub struct Bench {
     #[command(flatten)]
     pub choice: Choice,
@@ -148,16 +232,19 @@ pub struct Bench {
     /// Only rows whose name or family contains this, in either case
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
-    /// How many rounds [default: 5; with --quick 3 to 7, as many as fit into the time]
+    /// How many rounds [default: 5; with --quick 4 to 12, as many as fit into the time]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
-    /// Where to write the results [default: bench/results in the source tree]
+    /// A directory to write the results to [default: bench/results in the source tree]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
     /// The suite to run [default: bench/suite.toml in the source tree]
     #[arg(long, value_name = "FILE")]
     pub suite: Option<PathBuf>,
-    /// Print the rows and run nothing
+    /// Compare with the best allocator of each row instead of the baseline
+    #[arg(long)]
+    pub best: bool,
+    /// Print the rows and about how long they would take, and run nothing
     #[arg(long)]
     pub list: bool,
 }
@@ -165,7 +252,7 @@ pub struct Bench {
 /// Turns result files into a page with charts, or a table in Markdown
 ///
 /// The first file is the one that is reported in full; with several, hakmem's figures are shown side
-/// by side, in the order of the files' dates. Without --html and --markdown, the summary is printed.
+/// by side, in the order of the files' dates. If no file is asked for, the summary is printed.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -175,12 +262,8 @@ pub struct Report {
     /// Result files of `hak bench` or `hak compare --json`
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Write a page with charts to this file
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Write tables in Markdown to this file
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
+    #[command(flatten)]
+    pub exports: Exports,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

@@ -15,6 +15,20 @@ pub struct Elf {
     pub interpreter: Option<String>,
     /// It exports a `malloc`. An executable's own goes before any library's.
     pub defines_malloc: bool,
+    /// It exports a function that only hakmem has.
+    pub defines_hakmem: bool,
+}
+
+/// A name that libhakmem.a brings into every program, also into one without symbols.
+const MARK: &[u8] = b"HAKMEM_ABORT_ON_ERROR\0";
+
+/// Whether a program was linked with libhakmem.a.
+pub fn contains_hakmem(path: &Path) -> Result<bool> {
+    let say = || format!("cannot read {}", path.display());
+    let file = File::open(path).with_context(say)?;
+    // SAFETY: a program that somebody changes meanwhile may be misjudged.
+    let bytes = unsafe { memmap2::Mmap::map(&file) }.with_context(say)?;
+    Ok(memchr::memmem::find(&bytes, MARK).is_some())
 }
 
 /// `None` if the file is no ELF file at all.
@@ -40,9 +54,12 @@ fn describe<H: FileHeader<Endian = Endianness>>(data: &ReadCache<File>, bits: u8
     }
     let sections = header.sections(endian, data)?;
     let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM)?;
-    found.defines_malloc = symbols
-        .iter()
-        .any(|symbol| !symbol.is_undefined(endian) && symbol.name(endian, symbols.strings()) == Ok(b"malloc"));
+    let defines = |name: &[u8]| {
+        let is_it = |symbol: &H::Sym| symbol.name(endian, symbols.strings()) == Ok(name);
+        symbols.iter().any(|symbol| !symbol.is_undefined(endian) && is_it(symbol))
+    };
+    found.defines_malloc = defines(b"malloc");
+    found.defines_hakmem = defines(b"hak_stats");
     Ok(found)
 }
 

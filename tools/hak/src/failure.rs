@@ -7,6 +7,8 @@ use std::fmt;
 pub const SOMETHING_FAILED: u8 = 1;
 /// The request makes no sense: no such allocator, an unreadable file. clap uses the same code.
 pub const BAD_INPUT: u8 = 2;
+/// hakmem costs more than `--fail-if` allows.
+pub const LIMIT_EXCEEDED: u8 = 3;
 /// `run` only, as env(1) and timeout(1) have them.
 pub const CANNOT_RUN: u8 = 126;
 pub const NOT_FOUND: u8 = 127;

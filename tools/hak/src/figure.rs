@@ -99,6 +99,7 @@ mod tests {
         let ran = Ran {
             status: ExitStatus::from_raw(0),
             usage,
+            memory: Default::default(),
             stdout: format!("something else\n{line}\n").into_bytes(),
             stderr: Vec::new(),
         };

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use crate::failure::{BAD_INPUT, failure};
+use crate::interrupt;
 
 const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
 const PROBE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe"));
@@ -24,6 +25,7 @@ impl Helpers {
     pub fn unpack() -> Result<Helpers> {
         let directory =
             tempfile::Builder::new().prefix("hak-").tempdir().context("cannot make a temporary directory")?;
+        interrupt::remove_at_end(directory.path().to_path_buf());
         if directory.path().to_string_lossy().contains([' ', ':']) {
             let path = directory.path().display();
             let message =

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::output;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Setting {
@@ -94,7 +96,7 @@ impl Drop for Held {
             Held::System { file, before } => write(file, before),
         };
         if let Err(error) = undone {
-            eprintln!("hak: transparent huge pages are not as they were before: {error}");
+            output::say(format_args!("hak: transparent huge pages are not as they were before: {error}"));
         }
     }
 }

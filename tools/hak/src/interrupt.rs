@@ -1,24 +1,57 @@
 // SPDX-License-Identifier: MIT
 //! Ctrl-C and its relatives: noticed between and during runs, so that what was measured is kept.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::Result;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
 
-static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+use crate::failure::INTERRUPTED;
+use crate::sampling;
 
-/// From now on these signals only set a flag; a second one ends the tool at once.
+const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
+static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// From now on the first of these signals only sets a flag; a second one ends the tool at once.
 pub fn watch() -> Result<()> {
-    let flag = FLAG.get_or_init(Arc::default);
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_shutdown(signal, crate::failure::INTERRUPTED.into(), Arc::clone(flag))?;
+    // By the handler itself, so that it is set before a child that the same Ctrl-C ends has been waited for.
+    let flag = REQUESTED.get_or_init(Arc::default);
+    for signal in SIGNALS {
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
+    let mut signals = Signals::new(SIGNALS)?;
+    std::thread::spawn(move || {
+        if signals.forever().nth(1).is_some() {
+            end_at_once();
+        }
+    });
     Ok(())
 }
 
 pub fn requested() -> bool {
-    FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    REQUESTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
+
+/// A temporary directory, which an end at once has to remove.
+pub fn remove_at_end(directory: PathBuf) {
+    DIRECTORIES.lock().expect("nobody panics with it").push(directory);
+}
+
+/// The program first, which may be writing into the directory.
+fn end_at_once() -> ! {
+    for pid in sampling::descendants(std::process::id()) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    for directory in DIRECTORIES.lock().expect("nobody panics with it").iter() {
+        let _ = std::fs::remove_dir_all(directory);
+    }
+    signal_hook::low_level::exit(INTERRUPTED.into())
 }

@@ -13,6 +13,20 @@ use crate::places::{self, Build};
 /// The library that `given` names, else next to this program, installed beside it, of the build
 /// tree, or known to the dynamic linker.
 pub fn hakmem(given: Option<&Path>, build: Option<&Path>) -> Result<PathBuf> {
+    let path = find_hakmem(given, build)?;
+    if !describe(&path)?.defines_hakmem {
+        let message = format!(
+            "{} is not hakmem: it has no function hak_stats; a program is run under other allocators with \
+             hak compare --allocator NAME={}",
+            path.display(),
+            path.display()
+        );
+        return Err(failure(BAD_INPUT, message));
+    }
+    Ok(path)
+}
+
+fn find_hakmem(given: Option<&Path>, build: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = given {
         return usable(path);
     }

@@ -3,17 +3,25 @@
 
 mod allocators;
 mod analysis;
+mod baseline;
 mod cli;
 mod commands;
 mod elf;
 mod failure;
+mod family;
 mod figure;
 mod helpers;
+mod hooks;
 mod huge_pages;
+mod input;
 mod interrupt;
 mod library;
+mod limits;
 mod machine;
+#[cfg(test)]
+mod made;
 mod measure;
+mod output;
 mod places;
 mod process;
 mod program;
@@ -21,33 +29,50 @@ mod progress;
 mod proof;
 mod report;
 mod results;
+mod sampling;
 mod stats;
 mod suite;
 mod syscalls;
+mod verdict;
 mod warm;
+mod work;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
 
 use cli::{Cli, Command};
+use failure::BAD_INPUT;
 
 fn main() -> ExitCode {
-    // `hak peers | head` ends quietly. SAFETY: no other thread runs yet.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-
-    let result = match Cli::parse().command {
-        Command::Run(arguments) => commands::run::run(arguments),
-        Command::Compare(arguments) => commands::compare::run(arguments),
-        Command::Peers(arguments) => commands::peers::run(&arguments),
-        Command::Bench(arguments) => commands::bench::run(arguments),
-        Command::Report(arguments) => commands::report::run(&arguments),
+    let result = match commands::generate::asked_for() {
+        Some(directory) => commands::generate::run(&directory),
+        None => parse().map_or_else(|code| code, |cli| run(cli.command)),
     };
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("hak: {error:#}");
+            output::say(format_args!("hak: {error:#}"));
             ExitCode::from(failure::code_of(&error))
         }
+    }
+}
+
+/// Help and versions that were asked for go to standard output, and what is wrong to standard error.
+fn parse() -> std::result::Result<Cli, Result<u8>> {
+    Cli::try_parse().map_err(|error| match error.print() {
+        _ if error.use_stderr() => Ok(BAD_INPUT),
+        printed => printed.map(|()| 0).map_err(|error| output::cannot_print(&error)),
+    })
+}
+
+fn run(command: Command) -> Result<u8> {
+    match command {
+        Command::Run(arguments) => commands::run::run(arguments),
+        Command::Compare(arguments) => commands::compare::run(*arguments),
+        Command::Peers(arguments) => commands::peers::run(&arguments),
+        Command::Bench(arguments) => commands::bench::run(arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
     }
 }

@@ -12,6 +12,7 @@ use crate::allocators::Allocator;
 use crate::helpers::Helpers;
 use crate::process::{self, End, Job, Usage};
 use crate::proof::{self, Proof};
+use crate::sampling::Memory;
 
 /// Why there is no result.
 pub enum Stop {
@@ -22,6 +23,7 @@ pub enum Stop {
 pub struct Ran {
     pub status: ExitStatus,
     pub usage: Usage,
+    pub memory: Memory,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
 }
@@ -48,7 +50,7 @@ pub fn run(helpers: &Helpers, mut job: Job, allocator: &Allocator, last: &[&Path
 
 pub fn run_as_it_is(helpers: &Helpers, job: &Job) -> Result<Ran, Stop> {
     match process::run(helpers, job) {
-        Ok(End::Done { status, usage, stdout, stderr }) => Ok(Ran { status, usage, stdout, stderr }),
+        Ok(End::Done { status, usage, memory, stdout, stderr }) => Ok(Ran { status, usage, memory, stdout, stderr }),
         Ok(End::TimedOut) => {
             let seconds = job.timeout.unwrap_or_default().as_secs_f64();
             Err(Stop::Failed(format!("timed out after {seconds} s")))
@@ -58,13 +60,16 @@ pub fn run_as_it_is(helpers: &Helpers, job: &Job) -> Result<Ran, Stop> {
     }
 }
 
+/// A run with the probe.
+pub struct Proven {
+    pub ran: Ran,
+    pub proof: Result<Proof, String>,
+    /// The object that served the program in place of the C library; with nothing preloaded, its own.
+    pub brought: Option<PathBuf>,
+}
+
 /// The same with the probe, and what it found.
-pub fn prove(
-    helpers: &Helpers,
-    mut job: Job,
-    allocator: &Allocator,
-    last: &[&Path],
-) -> Result<(Ran, Result<Proof, String>), Stop> {
+pub fn prove(helpers: &Helpers, mut job: Job, allocator: &Allocator, last: &[&Path]) -> Result<Proven, Stop> {
     let failed = |error: std::io::Error| Stop::Failed(format!("cannot prepare the proof: {error}"));
     let directory = tempfile::tempdir_in(helpers.directory()).map_err(failed)?;
     let written = directory.path().join("probe");
@@ -79,7 +84,7 @@ pub fn prove(
     let text = fs::read(&written).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let proof = proof::judge(&text, allocator, refills(directory.path()));
-    Ok((ran, proof))
+    Ok(Proven { ran, proof, brought: proof::brought(&text) })
 }
 
 /// The sum over all processes that wrote hakmem's statistics; `None` if none did.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Runs one process to its end and tells what it cost.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,11 +14,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
 
 use crate::helpers::Helpers;
 use crate::interrupt;
+use crate::sampling::{self, Memory, Sampler};
 
 /// Of the process and the descendants that it waited for. The peak is that of the largest of them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -42,7 +44,7 @@ pub struct Job {
 }
 
 pub enum End {
-    Done { status: ExitStatus, usage: Usage, stdout: Vec<u8>, stderr: Vec<u8> },
+    Done { status: ExitStatus, usage: Usage, memory: Memory, stdout: Vec<u8>, stderr: Vec<u8> },
     TimedOut,
     Interrupted,
 }
@@ -80,13 +82,19 @@ pub fn run(helpers: &Helpers, job: &Job) -> Result<End> {
     }
     let mut child = command.spawn().context("cannot start the launcher")?;
     drop(report_end);
+    let sampler = Sampler::start(child.id());
 
     let report = wait_for_report(&report, job.timeout);
-    end_group(&mut child)?;
+    let memory = sampler.stop();
+    end_tree(&mut child)?;
     match report? {
         Wait::Report(line) => {
             let (status, usage) = parse_report(&line, job)?;
-            Ok(End::Done { status, usage, stdout: contents(&mut stdout)?, stderr: contents(&mut stderr)? })
+            // Between two samples a single process may have had more than was seen of the whole tree.
+            let peak_tree_kib = memory.peak_tree_kib.map(|seen| seen.max(usage.peak_kib));
+            let memory = Memory { peak_tree_kib, ..memory };
+            let (stdout, stderr) = (contents(&mut stdout)?, contents(&mut stderr)?);
+            Ok(End::Done { status, usage, memory, stdout, stderr })
         }
         Wait::TimedOut => Ok(End::TimedOut),
         Wait::Interrupted => Ok(End::Interrupted),
@@ -126,9 +134,20 @@ fn wait_for_report(report: &OwnedFd, timeout: Option<Duration>) -> Result<Wait> 
     }
 }
 
-/// Ends the launcher and whatever the program left behind in its group. Before the launcher is
-/// waited for, so that nobody else can have its number.
-fn end_group(child: &mut Child) -> Result<()> {
+/// Ends whatever the program left behind, also what has a session of its own by now, and the launcher.
+/// Before the launcher is waited for, so that nobody else can have its number.
+fn end_tree(child: &mut Child) -> Result<()> {
+    let mut ended = HashSet::new();
+    loop {
+        let mut left = sampling::descendants(child.id());
+        left.retain(|pid| ended.insert(*pid));
+        if left.is_empty() {
+            break;
+        }
+        for pid in left.into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     child.wait()?;
     Ok(())
@@ -225,6 +244,15 @@ mod tests {
         assert_eq!(describe(status), "killed by signal 11 (SIGSEGV)");
     }
 
+    fn assert_gone(pid: u32) {
+        let gone = (0..50).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            state.is_empty() || state.contains(") Z ")
+        });
+        assert!(gone, "process {pid} is still there");
+    }
+
     #[test]
     fn a_timeout_ends_the_whole_group() {
         let helpers = Helpers::unpack().unwrap();
@@ -232,13 +260,21 @@ mod tests {
         let mut shell = job(&["sh", "-c", &format!("sleep 60 & echo $! > {}; wait", file.display())]);
         shell.timeout = Some(Duration::from_millis(500));
         assert!(matches!(run(&helpers, &shell).unwrap(), End::TimedOut));
-        let pid: u32 = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
-        let gone = (0..50).any(|_| {
-            std::thread::sleep(Duration::from_millis(20));
-            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            state.is_empty() || state.contains(") Z ")
-        });
-        assert!(gone, "the sleeping child is still there");
+        assert_gone(std::fs::read_to_string(file).unwrap().trim().parse().unwrap());
+    }
+
+    #[test]
+    fn what_left_the_group_is_ended_too() {
+        let helpers = Helpers::unpack().unwrap();
+        let file = helpers.directory().join("pid");
+        let script = format!(
+            "setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 60' & \
+                              while ! test -e {0}; do sleep 0.01; done",
+            file.display()
+        );
+        let ran = run(&helpers, &job(&["sh", "-c", &script])).unwrap();
+        assert!(matches!(ran, End::Done { .. }));
+        assert_gone(std::fs::read_to_string(file).unwrap().trim().parse().unwrap());
     }
 
     #[test]

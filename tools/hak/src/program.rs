@@ -16,11 +16,28 @@ use crate::failure::{CANNOT_RUN, NOT_FOUND, failure};
 /// The kernel follows at most this many `#!` lines (BINPRM_MAX_RECURSION).
 const MAX_INTERPRETERS: usize = 5;
 
-/// Finds the command as `execvp` would and refuses it if a library like `library` cannot serve it.
-pub fn check(command: &OsStr, library: &Elf) -> Result<PathBuf> {
-    let path = find(command)?;
-    check_file(&path, library, MAX_INTERPRETERS)?;
-    Ok(path)
+/// How hakmem serves a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Preloaded,
+    /// The program is linked with libhakmem.a.
+    Linked,
+}
+
+/// Finds the command as `execvp` would and refuses it if hakmem's `library` cannot serve it.
+pub fn check(command: &OsStr, library: &Elf) -> Result<Way> {
+    check_file(&find(command)?, library, MAX_INTERPRETERS)
+}
+
+/// The same for any allocator that is preloaded, beside others.
+pub fn check_for_comparison(command: &OsStr, library: &Elf) -> Result<()> {
+    match check(command, library)? {
+        Way::Preloaded => Ok(()),
+        Way::Linked => {
+            let reason = "it is linked with libhakmem.a, which goes before a preloaded allocator";
+            Err(failure(CANNOT_RUN, format!("cannot compare {}: {reason}", command.display())))
+        }
+    }
 }
 
 /// The file that `execvp` would start.
@@ -38,14 +55,14 @@ pub fn find(command: &OsStr) -> Result<PathBuf> {
     }
 }
 
-fn check_file(path: &Path, library: &Elf, interpreters_left: usize) -> Result<()> {
+fn check_file(path: &Path, library: &Elf, interpreters_left: usize) -> Result<Way> {
     match elf::read(path)? {
         Some(program) => check_elf(path, &program, library),
         None => check_script(path, library, interpreters_left),
     }
 }
 
-fn check_elf(path: &Path, program: &Elf, library: &Elf) -> Result<()> {
+fn check_elf(path: &Path, program: &Elf, library: &Elf) -> Result<Way> {
     let refuse = |reason: String| {
         let message = format!("cannot serve {}: {reason}", path.display());
         Err(failure(CANNOT_RUN, message))
@@ -61,7 +78,10 @@ fn check_elf(path: &Path, program: &Elf, library: &Elf) -> Result<()> {
     }
     let Some(interpreter) = &program.interpreter else {
         if is_glibc_loader(&path.canonicalize()?) {
-            return Ok(()); // started as a program; it honours LD_PRELOAD
+            return Ok(Way::Preloaded); // started as a program; it honours LD_PRELOAD
+        }
+        if elf::contains_hakmem(path)? {
+            return Ok(Way::Linked);
         }
         return refuse("it is statically linked, so nothing can be preloaded; link it with libhakmem.a instead".into());
     };
@@ -76,9 +96,12 @@ fn check_elf(path: &Path, program: &Elf, library: &Elf) -> Result<()> {
         return refuse(format!("{reason}, and the dynamic linker ignores LD_PRELOAD for such programs"));
     }
     if program.defines_malloc {
+        if elf::contains_hakmem(path)? {
+            return Ok(Way::Linked);
+        }
         return refuse("it brings its own malloc, which goes before a preloaded one".into());
     }
-    Ok(())
+    Ok(Way::Preloaded)
 }
 
 fn is_glibc_loader(loader: &Path) -> bool {
@@ -107,7 +130,7 @@ fn gains_rights(path: &Path) -> Result<Option<String>> {
 }
 
 /// Follows `#!` to the program that really runs. A text without it is run by sh, as execvp does.
-fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<()> {
+fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<Way> {
     if interpreters_left == 0 {
         let message = format!("{}: too many interpreters of interpreters", path.display());
         return Err(failure(CANNOT_RUN, message));
@@ -124,17 +147,17 @@ fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<
         let message = format!("{}: its interpreter {} is missing", path.display(), interpreter.display());
         return Err(failure(CANNOT_RUN, message));
     }
-    check_interpreter(interpreter, library, interpreters_left, &context)?;
+    let way = check_interpreter(interpreter, library, interpreters_left, &context)?;
 
     // `env` only hands over: what counts is what it starts.
     if interpreter.file_name() == Some(OsStr::new("env")) {
         let program = argument.split_whitespace().find(|word| !word.starts_with('-') && !word.contains('='));
         if let Some(program) = program {
             let program = find(OsStr::new(program))?;
-            check_interpreter(&program, library, interpreters_left, &context)?;
+            return check_interpreter(&program, library, interpreters_left, &context);
         }
     }
-    Ok(())
+    Ok(way)
 }
 
 fn check_interpreter(
@@ -142,7 +165,7 @@ fn check_interpreter(
     library: &Elf,
     interpreters_left: usize,
     context: &dyn Fn(&Path) -> String,
-) -> Result<()> {
+) -> Result<Way> {
     check_file(interpreter, library, interpreters_left - 1).map_err(|error| {
         let code = crate::failure::code_of(&error);
         failure(code, format!("{error} ({})", context(interpreter)))

@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output;
+
 pub struct Progress {
     bar: Option<ProgressBar>,
 }
@@ -43,15 +45,15 @@ impl Progress {
     /// A larger part begins: a line of its own where there is no live one.
     pub fn part(&self, what: &str) {
         if self.bar.is_none() {
-            eprintln!("{what}");
+            output::say(what);
         }
     }
 
     /// Something that has to stay on the screen.
     pub fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| output::say(line)),
+            None => output::say(line),
         }
     }
 }

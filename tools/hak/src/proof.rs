@@ -2,11 +2,11 @@
 //! Judges what the probe (helpers/probe.c) wrote: did this allocator serve the program?
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::allocators::Allocator;
+use crate::allocators::{Allocator, SHIPPED};
 
 /// A heap of the C library that is larger than this beside another allocator was really used. What
 /// is smaller can be a few blocks from before the libraries were ready.
@@ -29,6 +29,9 @@ pub fn judge(text: &str, allocator: &Allocator, refills: Option<u64>) -> Result<
     let Some(first) = lines.first() else {
         return Err("the program did not load what was preloaded".into());
     };
+    if allocator.name == SHIPPED {
+        return Ok(of_program_itself(&lines));
+    }
     for line in &lines {
         check_line(line, allocator)?;
     }
@@ -38,7 +41,8 @@ pub fn judge(text: &str, allocator: &Allocator, refills: Option<u64>) -> Result<
     let libc_heap = lines.iter().map(|line| number(line, "libc_heap")).max().unwrap_or(0);
     let bound = ended.iter().map(|line| number(line, "bound")).max().unwrap_or(0);
 
-    let used = match (&allocator.library, refills) {
+    let library = allocator.library.as_deref().filter(|library| !is_libc(library));
+    let used = match (library, refills) {
         (None, _) if libc_heap > 0 => format!("its heap grew to {} KiB", libc_heap / 1024),
         (None, _) => "it handed out no block".into(),
         (Some(_), Some(0)) if !ended.is_empty() => {
@@ -52,6 +56,22 @@ pub fn judge(text: &str, allocator: &Allocator, refills: Option<u64>) -> Result<
         answered_by: first["malloc"].to_owned(),
         evidence: format!("answers in {} process(es); {used}{}", processes.len(), operator_new(first)),
     })
+}
+
+/// Whoever serves it, in each of its processes.
+fn of_program_itself(lines: &[Line]) -> Proof {
+    let objects: BTreeSet<&str> = lines.iter().map(|line| line["malloc"]).collect();
+    let processes: BTreeSet<&str> = lines.iter().filter_map(|line| line.get("pid").copied()).collect();
+    Proof {
+        answered_by: objects.into_iter().collect::<Vec<_>>().join(", "),
+        evidence: format!("answers in {} process(es), without anything preloaded", processes.len()),
+    }
+}
+
+/// The object that serves a process of the program in place of the C library, if there is one.
+pub fn brought(text: &str) -> Option<PathBuf> {
+    let mut objects = text.lines().map(|line| PathBuf::from(parse(line)["malloc"]));
+    objects.find(|object| object.is_absolute() && !is_libc(object))
 }
 
 fn parse(line: &str) -> Line<'_> {
@@ -74,7 +94,7 @@ fn check_line(line: &Line, allocator: &Allocator) -> Result<(), String> {
         return Err(format!("in {program} a call leads elsewhere (caller:function:object): {first}"));
     }
     let libc_heap: u64 = line.get("libc_heap").and_then(|text| text.parse().ok()).unwrap_or(0);
-    if allocator.library.is_some() && libc_heap > LIBC_HEAP_TOLERATED {
+    if allocator.library.as_deref().is_some_and(|library| !is_libc(library)) && libc_heap > LIBC_HEAP_TOLERATED {
         let kib = libc_heap / 1024;
         return Err(format!("{program} also used the C library's heap, {kib} KiB of it"));
     }
@@ -161,6 +181,16 @@ mod tests {
     fn a_call_that_leads_elsewhere_is_no_proof() {
         let text = line("end", "/lib/libc.so.6", "foreign=program:free:/lib/libother.so;\tbound=3\tlibc_heap=9");
         assert!(judge(&text, &glibc(), None).unwrap_err().contains("program:free:/lib/libother.so"));
+    }
+
+    #[test]
+    fn a_program_that_brings_its_own_is_proven_as_it_is() {
+        let text = line("start", "/lib/libc.so.6", "foreign=") + &line("start", "/lib/libjemalloc.so.2", "foreign=");
+        assert_eq!(brought(&text), Some("/lib/libjemalloc.so.2".into()));
+        assert_eq!(brought(&line("start", "/lib/libc.so.6", "foreign=")), None);
+        assert!(judge(&text, &glibc(), None).is_err());
+        let shipped = Allocator { name: SHIPPED.into(), ..glibc() };
+        assert_eq!(judge(&text, &shipped, None).unwrap().answered_by, "/lib/libc.so.6, /lib/libjemalloc.so.2");
     }
 
     #[test]

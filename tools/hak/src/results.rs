@@ -5,18 +5,16 @@
 //! ever added within a version; a change of meaning makes a new version.
 
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 
 use crate::allocators::Allocator;
 use crate::failure::{BAD_INPUT, failure};
 use crate::machine::Machine;
+use crate::measure::Ran;
 use crate::process::Usage;
 use crate::proof::Proof;
 
@@ -42,6 +40,9 @@ pub struct Results {
     pub rounds: u32,
     pub allocators: Vec<Allocator>,
     pub rows: Vec<Row>,
+    /// The file that it was read from.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +68,9 @@ pub struct Row {
     pub kind: String,
     pub threads: u32,
     pub command: Vec<String>,
+    /// What the command's parameters stood for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
     /// `None` as long as nothing ran, and for rows that are about memory alone.
     pub figure: Option<Figure>,
     /// What `Sample::memory_mib` is.
@@ -104,6 +108,13 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latency: BTreeMap<String, f64>,
     pub usage: Usage,
+    /// The largest sum over all processes at one time (`sampling.rs`). `None` of a run that was too short for a
+    /// sample, and in files from before there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_tree_kib: Option<u64>,
+    /// Milliseconds since the start, and the KiB that all processes had resident; of the first rounds only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_over_time: Vec<[u64; 2]>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -129,6 +140,7 @@ impl Results {
             rounds,
             allocators,
             rows: Vec::new(),
+            file: None,
         }
     }
 
@@ -137,11 +149,8 @@ impl Results {
         self.ended = Some(now());
     }
 
-    /// In one step: a reader sees the old file or the new one.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let mut text = serde_json::to_string(self)?;
-        text.push('\n');
-        write_whole(path, text.as_bytes())
+    pub fn json(&self) -> Result<String> {
+        Ok(serde_json::to_string(self)? + "\n")
     }
 
     pub fn load(path: &Path) -> Result<Results> {
@@ -163,7 +172,8 @@ impl Results {
                 head.version
             )));
         }
-        let results: Results = serde_json::from_str(&text).map_err(|error| bad(format!("damaged: {error}")))?;
+        let mut results: Results = serde_json::from_str(&text).map_err(|error| bad(format!("damaged: {error}")))?;
+        results.file = Some(path.to_path_buf());
         Ok(results)
     }
 
@@ -178,6 +188,23 @@ impl Results {
             failed.collect::<Vec<_>>()
         };
         self.rows.iter().flat_map(columns).collect()
+    }
+}
+
+impl Sample {
+    /// Of a run that was measured. Its memory over time is kept up to the round `courses`: the same in each
+    /// round, it would make up most of the file.
+    pub fn new(round: u32, courses: u32, ran: &Ran, figure: Option<f64>, memory_mib: f64) -> Sample {
+        let memory_over_time = if round <= courses { ran.memory.over_time.clone() } else { Vec::new() };
+        Sample {
+            round,
+            figure,
+            memory_mib,
+            latency: BTreeMap::new(),
+            usage: ran.usage,
+            peak_tree_kib: ran.memory.peak_tree_kib,
+            memory_over_time,
+        }
     }
 }
 
@@ -204,37 +231,6 @@ impl Column {
     pub fn values(&self, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
         self.samples.iter().filter_map(of).collect()
     }
-}
-
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let say = || format!("cannot write {}", path.display());
-    let mut file = new_file_beside(path)?;
-    file.write_all(bytes).with_context(say)?;
-    file.persist(path).with_context(say)?;
-    Ok(())
-}
-
-/// Better known before the measurement than after.
-pub fn check_writable(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        let message = format!("cannot write {}: it is a directory", path.display());
-        return Err(failure(BAD_INPUT, message));
-    }
-    new_file_beside(path).map(drop)
-}
-
-fn new_file_beside(path: &Path) -> Result<NamedTempFile> {
-    let say = || format!("cannot write {}", path.display());
-    let directory = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    fs::create_dir_all(directory).with_context(say)?;
-    tempfile::Builder::new()
-        .suffix(".tmp")
-        .permissions(Permissions::from_mode(0o644))
-        .tempfile_in(directory)
-        .with_context(say)
 }
 
 fn now() -> String {

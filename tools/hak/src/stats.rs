@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-//! The statistics of a few samples.
+//! The statistics of a few samples: how many times as much one thing takes as another, and is it noise.
 
-use statrs::stats_tests::Alternative;
-use statrs::stats_tests::mannwhitneyu::{MannWhitneyUMethod, mannwhitneyu};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::statistics::Statistics;
 
-pub const ALPHA: f64 = 0.05;
+/// Of the intervals that reports show.
+pub const CONFIDENCE: f64 = 0.95;
 
-/// Two groups of three that do not overlap still have p = 0.1; of four, p = 0.029.
-pub const MIN_SAMPLES: usize = 4;
+/// Of fewer logarithms the t distribution's interval says more about their distribution than about them.
+pub const MIN_ROUNDS: usize = 4;
 
-/// Above this many samples in both groups the normal approximation is good.
-const MAX_EXACT: usize = 40;
+/// Of so many rounds one at each end is left out: a disturbance of the machine should not decide.
+const TRIMMED: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
@@ -43,75 +44,137 @@ impl Summary {
 pub enum Difference {
     Real,
     Noise,
-    /// Too few samples for the test, though they do not overlap.
+    /// Too few rounds to tell, though all of them agree.
     Unknown,
 }
 
-/// The Mann-Whitney U test, two-sided: could both groups be samples of the same?
-pub fn difference(a: &[f64], b: &[f64]) -> Difference {
-    if a.iter().chain(b).all(|x| *x == a[0]) {
-        return Difference::Noise;
-    }
-    if a.len() < MIN_SAMPLES || b.len() < MIN_SAMPLES {
-        return if overlap(a, b) { Difference::Noise } else { Difference::Unknown };
-    }
-    if p_value(a, b) < ALPHA { Difference::Real } else { Difference::Noise }
-}
-
-fn p_value(a: &[f64], b: &[f64]) -> f64 {
-    if a.len() + b.len() <= MAX_EXACT {
-        return exact_p_value(a, b);
-    }
-    let method = MannWhitneyUMethod::AsymptoticInclContinuityCorrection;
-    mannwhitneyu(a, b, method, Alternative::TwoSided).map_or(1.0, |(_, p)| p)
-}
-
-/// Of all ways to choose the ranks of `a`, the part whose sum is at least as far from the expected one.
+/// How many times as much one took as the other, round by round, as logarithms in ascending order.
 ///
-/// Not the library's exact method: in statrs 0.19.1 that gives the complement when the groups are of
-/// one size, and it does not take ties, which counts of pages always have.
-fn exact_p_value(a: &[f64], b: &[f64]) -> f64 {
-    let all: Vec<f64> = a.iter().chain(b).copied().collect();
-    let ranks: Vec<usize> = all.iter().map(|value| doubled_rank(*value, &all)).collect();
+/// Both ran in the same minute of the machine, so what disturbed that round has met both, and their
+/// ratio is steadier than either.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ratios(Vec<f64>);
 
-    // ways[k][s]: in how many ways k of the ranks looked at so far have the sum s.
-    let total: usize = ranks.iter().sum();
-    let mut ways = vec![vec![0f64; total + 1]; a.len() + 1];
-    ways[0][0] = 1.0;
-    for &rank in &ranks {
-        for count in (0..a.len()).rev() {
-            for sum in 0..=total - rank {
-                ways[count + 1][sum + rank] += ways[count][sum];
-            }
+/// A ratio and its confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    pub ratio: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Estimate {
+    fn around(logarithm: f64, half: f64) -> Estimate {
+        Estimate { ratio: logarithm.exp(), low: (logarithm - half).exp(), high: (logarithm + half).exp() }
+    }
+
+    /// Half of the interval.
+    pub fn uncertainty(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    pub fn contains_one(&self) -> bool {
+        self.low <= 1.0 && 1.0 <= self.high
+    }
+
+    /// Of the logarithm, which is the same to both sides.
+    pub fn half(&self) -> f64 {
+        (self.high / self.low).ln() / 2.0
+    }
+}
+
+impl Ratios {
+    /// Of the rounds that both have. `None` where a ratio would have no meaning: of something to nothing.
+    pub fn paired(values: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Ratios> {
+        let partner = |round: u32| base.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
+        let pairs = values.iter().filter_map(|&(round, value)| Some((value, partner(round)?)));
+        let logarithm = |(value, base): (f64, f64)| match (value > 0.0, base > 0.0) {
+            (true, true) => Some((value / base).ln()),
+            (false, false) => Some(0.0),
+            _ => None,
+        };
+        let mut logarithms = pairs.map(logarithm).collect::<Option<Vec<f64>>>()?;
+        logarithms.sort_by(f64::total_cmp);
+        (!logarithms.is_empty()).then_some(Ratios(logarithms))
+    }
+
+    pub fn rounds(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The geometric mean of the rounds' ratios, without those at the ends.
+    pub fn ratio(&self) -> f64 {
+        self.centre().exp()
+    }
+
+    /// `None` of a single round.
+    pub fn estimate(&self, confidence: f64) -> Option<Estimate> {
+        (self.rounds() >= 2)
+            .then(|| Estimate::around(self.centre(), half_width(self.deviation(), self.rounds(), confidence)))
+    }
+
+    pub fn difference(&self) -> Difference {
+        if self.rounds() < MIN_ROUNDS {
+            let agree = self.0.iter().all(|log| *log > 0.0) || self.0.iter().all(|log| *log < 0.0);
+            return if agree { Difference::Unknown } else { Difference::Noise };
+        }
+        match self.estimate(CONFIDENCE) {
+            Some(estimate) if !estimate.contains_one() => Difference::Real,
+            _ => Difference::Noise,
         }
     }
-    let expected = a.len() * (all.len() + 1);
-    let observed = ranks[..a.len()].iter().sum::<usize>().abs_diff(expected);
-    let sums = ways[a.len()].iter().enumerate();
-    let extreme: f64 = sums.filter(|(sum, _)| sum.abs_diff(expected) >= observed).map(|(_, ways)| ways).sum();
-    extreme / ways[a.len()].iter().sum::<f64>()
-}
 
-/// Values that are equal share the mean of their ranks, so only its double is a whole number.
-fn doubled_rank(value: f64, all: &[f64]) -> usize {
-    let below = all.iter().filter(|other| **other < value).count();
-    let equal = all.iter().filter(|other| **other == value).count();
-    2 * below + equal + 1
-}
-
-fn overlap(a: &[f64], b: &[f64]) -> bool {
-    match (Summary::of(a), Summary::of(b)) {
-        (Some(a), Some(b)) => a.min <= b.max && b.min <= a.max,
-        _ => false,
+    /// How many rounds there have to be for an interval of the logarithm that reaches no further than
+    /// `half` to each side, if they go on to differ as they did; `None` if `most` would not do.
+    pub fn rounds_for(&self, half: f64, confidence: f64, most: usize) -> Option<usize> {
+        let deviation = if self.rounds() >= 2 { self.deviation() } else { 0.0 };
+        let suffice = |rounds: usize| half_width(deviation, rounds, confidence) <= half;
+        let least = self.rounds().max(MIN_ROUNDS);
+        if suffice(least) {
+            return Some(least);
+        }
+        let (mut too_few, mut enough) = (least, most);
+        while too_few + 1 < enough {
+            let middle = too_few.midpoint(enough);
+            if suffice(middle) { enough = middle } else { too_few = middle }
+        }
+        (enough > least && suffice(enough)).then_some(enough)
     }
+
+    fn centre(&self) -> f64 {
+        let cut = self.rounds() / TRIMMED;
+        self.0[cut..self.rounds() - cut].mean()
+    }
+
+    /// With those that are left out moved to the nearest that is not (winsorized).
+    fn deviation(&self) -> f64 {
+        let cut = self.rounds() / TRIMMED;
+        let (least, most) = (self.0[cut], self.0[self.rounds() - 1 - cut]);
+        self.0.iter().map(|log| log.clamp(least, most)).std_dev()
+    }
+}
+
+/// Of a trimmed mean (Tukey and McLaughlin, "Less vulnerable confidence and significance procedures
+/// for location based on a single sample", Sankhya A 25, 1963). With nothing left out it is Student's.
+fn half_width(deviation: f64, rounds: usize, confidence: f64) -> f64 {
+    let kept = rounds - 2 * (rounds / TRIMMED);
+    let freedom = (kept - 1) as f64;
+    let quantile = StudentsT::new(0.0, 1.0, freedom)
+        .map_or(f64::INFINITY, |distribution| distribution.inverse_cdf(0.5 + confidence / 2.0));
+    if deviation == 0.0 {
+        return 0.0;
+    }
+    quantile * deviation * (rounds as f64).sqrt() / kept as f64
 }
 
 /// What the reports say about the test.
 pub fn how_noise_is_told() -> String {
     format!(
-        "Noise: the difference from the best is not significant (Mann-Whitney U test, two-sided, \
-         alpha {ALPHA}, without correction for the number of comparisons). The test needs at least \
-         {MIN_SAMPLES} rounds; with fewer, ranges that overlap are noise, and of others it is not known ('?')."
+        "Noise: the {:.0} % confidence interval of the ratio contains 1 (Student's t on the logarithms of the rounds' \
+         ratios, paired by round; of eight rounds and more the highest and lowest eighth are left out; without \
+         correction for the number of comparisons). It needs at least {MIN_ROUNDS} rounds; with fewer, ratios that \
+         do not agree on a side are noise, and of others it is not known ('?').",
+        CONFIDENCE * 100.0
     )
 }
 
@@ -128,6 +191,20 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
+    fn rounds(values: &[f64]) -> Vec<(u32, f64)> {
+        (1..).zip(values.iter().copied()).collect()
+    }
+
+    fn ratios(values: &[f64], base: &[f64]) -> Ratios {
+        Ratios::paired(&rounds(values), &rounds(base)).unwrap()
+    }
+
+    /// Ratios whose logarithms are these.
+    fn of_logarithms(logarithms: &[f64]) -> Ratios {
+        let values: Vec<f64> = logarithms.iter().map(|log| log.exp()).collect();
+        ratios(&values, &vec![1.0; values.len()])
+    }
+
     #[test]
     fn medians_of_odd_and_even_counts() {
         assert_eq!(Summary::of(&[3.0, 1.0, 2.0]).unwrap().median, 2.0);
@@ -137,38 +214,99 @@ mod tests {
     }
 
     #[test]
+    fn rounds_are_paired_by_their_numbers() {
+        let paired = Ratios::paired(&[(1, 2.0), (2, 8.0), (4, 9.0)], &[(2, 4.0), (1, 1.0), (3, 7.0)]).unwrap();
+        assert_eq!(paired, Ratios(vec![2f64.ln(), 2f64.ln()]));
+        assert_eq!(Ratios::paired(&[(1, 2.0)], &[(2, 2.0)]), None);
+        // Of nothing and nothing the ratio is 1; something to nothing has none.
+        assert_eq!(ratios(&[0.0, 1.0], &[0.0, 1.0]), Ratios(vec![0.0, 0.0]));
+        assert_eq!(Ratios::paired(&[(1, 1.0)], &[(1, 0.0)]), None);
+    }
+
+    /// What disturbs a round meets both of its runs: unpaired, these overlap altogether.
+    #[test]
+    fn a_difference_is_told_through_a_disturbance_of_both() {
+        let base = [1.0, 3.0, 2.0, 5.0, 1.5];
+        let values = base.map(|value| value * 0.9);
+        assert_eq!(ratios(&values, &base).difference(), Difference::Real);
+        let shuffled = [values[1], values[0], values[3], values[2], values[4]];
+        assert_eq!(ratios(&shuffled, &base).difference(), Difference::Noise);
+    }
+
+    #[test]
     fn four_rounds_suffice_to_tell_a_difference_and_three_do_not() {
-        let low = [1.0, 1.1, 1.2, 1.3];
-        let high = [2.0, 2.1, 2.2, 2.3];
-        assert_eq!(difference(&low, &high), Difference::Real);
-        assert_eq!(difference(&low[..3], &high[..3]), Difference::Unknown);
-        assert_eq!(difference(&low[..3], &[1.15, 5.0, 6.0]), Difference::Noise);
-        assert_eq!(difference(&low, &[1.05, 1.15, 1.25, 1.35]), Difference::Noise);
-        // Ties, as with pages and system calls.
-        assert_eq!(difference(&[1.0; 4], &[2.0; 4]), Difference::Real);
-        assert_eq!(difference(&[1.0; 4], &[1.0; 4]), Difference::Noise);
-        assert_eq!(difference(&[1.0; 3], &[1.0; 3]), Difference::Noise);
+        let base = [1.0; 4];
+        assert_eq!(ratios(&[2.0, 2.1, 2.2, 2.3], &base).difference(), Difference::Real);
+        assert_eq!(ratios(&[2.0, 2.1, 2.2], &base).difference(), Difference::Unknown);
+        assert_eq!(ratios(&[2.0, 2.1, 0.9], &base).difference(), Difference::Noise);
+        assert_eq!(ratios(&[1.1, 0.9, 1.0, 1.05], &base).difference(), Difference::Noise);
+        // Counts of pages are often all the same.
+        assert_eq!(ratios(&[2.0; 4], &base).difference(), Difference::Real);
+        assert_eq!(ratios(&base, &base).difference(), Difference::Noise);
     }
 
-    /// The published example of SciPy's documentation (scipy.stats.mannwhitneyu): p = 0.1111.
+    /// Quantiles from the table in the NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
     #[test]
-    fn exact_p_values_are_those_of_the_literature() {
-        let p = exact_p_value(&[19.0, 22.0, 16.0, 29.0, 24.0], &[20.0, 11.0, 17.0, 12.0]);
-        assert!((p - 1.0 / 9.0).abs() < 1e-12, "{p}");
-        let p = exact_p_value(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0]);
-        assert!((p - 2.0 / 70.0).abs() < 1e-12, "{p}");
-        let swapped = exact_p_value(&[5.0, 6.0, 7.0, 8.0], &[1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(p, swapped);
+    fn intervals_are_those_of_students_t() {
+        // Mean 0.2, standard deviation sqrt(0.02/3), t(0.975, 3) = 3.182.
+        let estimate = of_logarithms(&[0.1, 0.2, 0.2, 0.3]).estimate(0.95).unwrap();
+        let half = 3.182 * (0.02f64 / 3.0).sqrt() / 2.0;
+        assert!((estimate.ratio - 0.2f64.exp()).abs() < 1e-12, "{estimate:?}");
+        assert!((estimate.half() - half).abs() < 1e-4, "{estimate:?}");
+        let wider = of_logarithms(&[0.1, 0.2, 0.2, 0.3]).estimate(0.99).unwrap();
+        assert!((wider.half() / half - 5.841 / 3.182).abs() < 1e-3, "{wider:?}");
+        assert_eq!(of_logarithms(&[0.1]).estimate(0.95), None);
     }
 
     #[test]
-    fn exact_and_approximate_p_values_agree_where_they_meet() {
-        let a: Vec<f64> = (0..20).map(f64::from).collect();
-        let b: Vec<f64> = (0..20).map(|i| f64::from(i) + 4.5).collect();
-        let method = MannWhitneyUMethod::AsymptoticInclContinuityCorrection;
-        let (_, approximate) = mannwhitneyu(&a, &b, method, Alternative::TwoSided).unwrap();
-        let exact = exact_p_value(&a, &b);
-        assert!((exact - approximate).abs() < 0.002, "{exact} {approximate}");
+    fn a_disturbed_round_of_nine_does_not_decide() {
+        let quiet = [-0.13, -0.12, -0.11, -0.12, -0.13, -0.12, -0.11, -0.12];
+        let mut disturbed = quiet.to_vec();
+        disturbed.push(1.5);
+        let estimate = of_logarithms(&disturbed).estimate(0.95).unwrap();
+        assert!((estimate.ratio - (-0.12f64).exp()).abs() < 0.01 && estimate.high < 0.92, "{estimate:?}");
+        // Seven kept of nine, two of them moved to their neighbours; t(0.975, 6) = 2.447.
+        let winsorized = [-0.13, -0.13, -0.12, -0.12, -0.12, -0.12, -0.11, -0.11, -0.11];
+        let half = 2.447 * winsorized.std_dev() * 3.0 / 7.0;
+        assert!((estimate.half() - half).abs() < 1e-5, "{estimate:?} {half}");
+    }
+
+    /// Pairs of runs of the same thing, whose ratios are scattered by 5 %.
+    fn noise(seed: u64) -> impl Iterator<Item = f64> {
+        let normal = statrs::distribution::Normal::new(0.0, 0.05).unwrap();
+        // Marsaglia, "Xorshift RNGs", Journal of Statistical Software 8(14), 2003.
+        let next = |state: &u64| {
+            let state = state ^ (state << 13);
+            let state = state ^ (state >> 7);
+            Some(state ^ (state << 17))
+        };
+        let states = std::iter::successors(Some(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1), next).skip(10);
+        states.map(move |state| normal.inverse_cdf((state >> 11) as f64 / (1u64 << 53) as f64))
+    }
+
+    #[test]
+    fn no_difference_is_found_where_there_is_none_but_in_one_of_twenty_cases() {
+        for rounds in [4, 9, 20] {
+            let found = |seed: &u64| {
+                let logarithms: Vec<f64> = noise(*seed).take(rounds).collect();
+                of_logarithms(&logarithms).difference() == Difference::Real
+            };
+            let cases = (1..=2000u64).filter(found).count();
+            assert!((60..=150).contains(&cases), "{cases} of 2000 at {rounds} rounds");
+        }
+    }
+
+    #[test]
+    fn the_rounds_that_would_do_are_foreseen() {
+        let noisy = of_logarithms(&[-0.1, 0.1, -0.1, 0.1, -0.1, 0.1]);
+        let needed = noisy.rounds_for(0.05, 0.95, 10_000).unwrap();
+        let half = |rounds: usize| half_width(noisy.deviation(), rounds, 0.95);
+        assert!(half(needed) <= 0.05 && half(needed - 1) > 0.05, "{needed}");
+        // Half the width takes four times the rounds.
+        let fine = noisy.rounds_for(0.0125, 0.95, 10_000).unwrap();
+        assert!((12..=18).contains(&(fine / needed)), "{needed} {fine}");
+        assert_eq!(noisy.rounds_for(0.0125, 0.95, 50), None);
+        assert_eq!(of_logarithms(&[0.1]).rounds_for(0.01, 0.95, 50), Some(MIN_ROUNDS));
     }
 
     #[test]

@@ -33,6 +33,7 @@ impl Suite {
     fn new(rows: &str) -> Suite {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("bench")).unwrap();
+        fs::create_dir(directory.path().join("results")).unwrap();
         write_script(&directory.path().join("bench/work"), WORKLOAD);
         fs::write(directory.path().join("suite.toml"), rows).unwrap();
         Suite { directory }
@@ -242,11 +243,49 @@ fn rows_are_listed_and_chosen() {
         let assert = hak().args(suite.arguments()).arg("--list").args(options).assert().success();
         String::from_utf8_lossy(&assert.get_output().stdout).into_owned()
     };
-    assert!(list(&[]).contains("3 rows"));
+    assert!(list(&[]).contains("3 rows under 2 allocators, 5 rounds"));
     assert!(list(&["--quick"]).contains("2 rows"));
-    assert!(list(&["--filter", "ALPHA"]).contains("1 rows"));
+    assert!(list(&["--filter", "ALPHA"]).contains("1 rows under"));
     hak().args(suite.arguments()).args(["--filter", "gamma"]).assert().code(2).stderr(contains("no row of the suite"));
-    assert!(!suite.directory.path().join("results").exists());
+    assert!(list(&["--rounds", "3"]).contains("3 rows under 2 allocators, 3 rounds: about 5 seconds"));
+    assert_eq!(fs::read_dir(suite.directory.path().join("results")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_for_the_results_is_not_made() {
+    let suite = Suite::new(&row("a", "command=['work']"));
+    let results = suite.directory.path().join("results");
+    fs::remove_dir(&results).unwrap();
+    hak().args(suite.arguments()).assert().code(2).stderr(contains("cannot write").and(contains("No such file")));
+    assert!(!results.exists());
+}
+
+/// Texts in single quotes, or single words, behind --filter; and what else a line offers ("also 'a', 'b'").
+fn filters_in(line: &str) -> Vec<String> {
+    let Some((_, rest)) = line.split_once("--filter ") else { return Vec::new() };
+    let quoted = rest.split('\'').skip(1).step_by(2).map(String::from);
+    let word = (!rest.starts_with('\'')).then(|| rest.split([' ', '`', ')']).next().unwrap().to_owned());
+    word.into_iter().chain(quoted).collect()
+}
+
+#[test]
+fn every_filter_that_the_documents_name_chooses_rows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let documents = fs::read_dir(root.join("docs")).unwrap().map(|file| file.unwrap().path());
+    let others = ["README.md", "bench/README.md", "bench/peers/README.md", "tools/hak/src/cli.rs", "Makefile"];
+    let mut found = 0;
+    for file in documents.chain(others.iter().map(|name| root.join(name))) {
+        let text = fs::read_to_string(&file).unwrap();
+        for line in text.lines().filter(|line| line.contains("hak bench")) {
+            for filter in filters_in(line) {
+                found += 1;
+                let mut list = hak();
+                list.args(["bench", "--list", "--filter", &filter, "--suite"]).arg(root.join("bench/suite.toml"));
+                list.assert().success();
+            }
+        }
+    }
+    assert!(found >= 6, "only {found} filters were found");
 }
 
 #[test]

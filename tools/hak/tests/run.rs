@@ -4,11 +4,13 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{BINARY, hak, library};
+use common::{BINARY, cc, hak, library};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -80,25 +82,134 @@ fn statistics_keep_the_exit_code_and_say_when_there_are_none() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("left no statistics (killed by signal 9"));
 }
 
-#[test]
-fn signals_reach_a_program_that_is_waited_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let ready = directory.path().join("ready");
-    let script = format!("trap 'echo caught; exit 5' TERM; : > {}; while :; do sleep 0.05; done", ready.display());
-    let child = Command::new(BINARY)
+/// `env` makes sure that the signals are not ignored, as they are in the background of a script.
+fn run_with_signals(option: &str, script: &str) -> Command {
+    let mut command = Command::new("env");
+    command
+        .arg(option)
+        .arg(BINARY)
         .args(["run", "--stats", "--library"])
         .arg(library())
-        .args(["--", "sh", "-c", &script])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    while !ready.exists() {
+        .args(["--", "sh", "-c", script]);
+    command.env_remove("LD_PRELOAD").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn send(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+fn wait_for(file: &Path) {
+    while !file.exists() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(5), &b"caught\n"[..]));
+}
+
+#[test]
+fn signals_reach_a_program_that_is_waited_for() {
+    for signal in ["INT", "QUIT", "TERM", "HUP", "USR1"] {
+        let directory = tempfile::tempdir().unwrap();
+        let ready = directory.path().join("ready");
+        let script =
+            format!("trap 'echo caught; exit 5' {signal}; : > {}; while :; do sleep 0.05; done", ready.display());
+        let child = run_with_signals("--default-signal", &script).spawn().unwrap();
+        wait_for(&ready);
+        send(&format!("-{signal}"), child.id());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(5), &b"caught\n"[..]), "{signal}");
+    }
+}
+
+#[test]
+fn a_signal_that_the_program_does_not_catch_ends_both() {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    let script = format!(": > {}; exec sleep 60", ready.display());
+    let child = run_with_signals("--default-signal", &script).spawn().unwrap();
+    wait_for(&ready);
+    send("-QUIT", child.id());
+    assert_eq!(child.wait_with_output().unwrap().status.signal(), Some(3));
+}
+
+#[test]
+fn what_is_ignored_stays_ignored() {
+    let output = run_with_signals("--ignore-signal=HUP", "grep SigIgn: /proc/self/status").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let ignored = u64::from_str_radix(text.trim().split_once('\t').unwrap().1, 16).unwrap();
+    assert_eq!(ignored & 1, 1, "{text}");
+    const SIGPIPE: u32 = 13;
+    assert_eq!(ignored >> (SIGPIPE - 1) & 1, 0, "hak ignores it, and its programs should not: {text}");
+}
+
+/// A program that ends at once and goes on in a session of its own, until `end` is there or the directory is gone.
+fn daemon(directory: &Path) -> String {
+    let file = |name: &str| directory.join(name).display().to_string();
+    let (started, end) = (file("started"), file("end"));
+    let perl = format!(
+        "open F, q(>), q({started}); close F; select undef, undef, undef, 0.01 until -e q({end}) or not -e q({started})"
+    );
+    format!(
+        "setsid perl -e '{perl}' </dev/null >/dev/null 2>&1 & while ! test -e {started}; do sleep 0.01; done; exit 3"
+    )
+}
+
+#[test]
+fn statistics_of_a_program_that_goes_on_in_the_background_arrive() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = run_with_signals("--default-signal", &daemon(directory.path())).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let waiting = lines.find(|line| line.contains("waiting for what it left running")).unwrap();
+    let (_, pid) = waiting.trim_end_matches(" (perl)").rsplit_once(' ').unwrap();
+    fs::write(directory.path().join("end"), "").unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.iter().any(|line| line.ends_with(&format!(", process {pid}"))), "{waiting}: {rest:?}");
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn the_wait_for_the_background_can_be_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let mut command = run_with_signals("--default-signal", &daemon(directory.path()));
+    let mut child = command.env("TMPDIR", temporary.path()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("waiting for what it left running")));
+    send("-INT", child.id());
+    assert!(
+        lines.any(|line| line.contains("not waited for any longer, without statistics") && line.contains("(perl)"))
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    fs::write(directory.path().join("end"), "").unwrap();
+}
+
+/// Also one without symbols, and one without a dynamic linker.
+#[test]
+fn a_program_that_is_linked_with_hakmem_runs_as_it_is() {
+    let archive = library().with_file_name("libhakmem.a");
+    let source = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n  void *volatile block = malloc(100);\n  \
+                  free(block);\n  puts(getenv(\"LD_PRELOAD\") ? \"preloaded\" : \"alone\");\n  return 4;\n}\n";
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    for flags in [&[][..], &["-s"], &["-static"], &["-static", "-s"]] {
+        let archive = archive.to_str().unwrap();
+        cc(&program, source, &[&[archive, "-pthread"], flags].concat());
+        hak()
+            .args(["run", "--stats", "--library"])
+            .arg(library())
+            .arg("--")
+            .arg(&program)
+            .assert()
+            .code(4)
+            .stdout("alone\n")
+            .stderr(contains("refills").and(contains("left no statistics").not()));
+        hak()
+            .args(["compare", "--allocators", "glibc", "--"])
+            .arg(&program)
+            .assert()
+            .code(126)
+            .stderr(contains("it is linked with libhakmem.a"));
+    }
 }
 
 #[test]
@@ -135,6 +246,7 @@ fn bad_input_is_named() {
     run(&["--library", lib, "--", "/etc"]).code(126).stderr(contains("is a directory"));
     run(&["--library", "/no/lib.so", "--", "true"]).code(2).stderr(contains("/no/lib.so"));
     run(&["--library", "/etc/passwd", "--", "true"]).code(2).stderr(contains("not a shared library"));
+    run(&["--library", "/proc/self/exe", "--", "true"]).code(2).stderr(contains("is not hakmem"));
     run(&["--env", "NAME", "--", "true"]).code(2).stderr(contains("NAME=VALUE"));
     run(&[]).code(2).stderr(contains("CMD"));
     hak()

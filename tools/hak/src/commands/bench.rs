@@ -2,7 +2,7 @@
 //! `hak bench`
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::allocators::{self, Allocator};
 use crate::cli::Bench;
+use crate::commands::plan::Plan;
 use crate::commands::rows;
 use crate::failure::{BAD_INPUT, INTERRUPTED, SOMETHING_FAILED, failure};
 use crate::figure;
@@ -18,28 +19,20 @@ use crate::helpers::Helpers;
 use crate::huge_pages::Control;
 use crate::interrupt;
 use crate::measure::{self, Ran, Stop};
+use crate::output::{self, Output, say};
 use crate::places::{self, Build};
 use crate::process::{self, Job};
 use crate::progress::Progress;
 use crate::report;
-use crate::results::{self, Kind, Results, Sample, State};
+use crate::results::{Kind, Results, Sample, State};
 use crate::suite::{self, Kind as RowKind, Placeholders, Row};
 use crate::warm;
 
-/// `--quick` promises ten minutes; the rest is for reading and writing.
-const QUICK_BUDGET: Duration = Duration::from_secs(585);
-const QUICK_ROUNDS: (u32, u32) = (4, 12);
-const FULL_ROUNDS: u32 = 5;
+/// Of so many rounds the memory over time is kept.
+const COURSES: u32 = 1;
 
 /// Files are written at least this far apart, but after each round in any case.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
-
-/// How many rounds there will be.
-struct Plan {
-    least: u32,
-    most: u32,
-    budget: Option<Duration>,
-}
 
 struct Benchmark {
     rows: Vec<Row>,
@@ -52,8 +45,9 @@ struct Benchmark {
     preparation_failed: bool,
     /// How long each row took in its latest round, under all allocators.
     row_times: Vec<Duration>,
-    json: PathBuf,
-    csv: PathBuf,
+    json: Output,
+    csv: Output,
+    saving_failed: bool,
     last_save: Instant,
 }
 
@@ -61,7 +55,7 @@ pub fn run(arguments: Bench) -> Result<u8> {
     let file = arguments.suite.clone().unwrap_or_else(suite::default_file);
     let rows = rows::chosen(&arguments, suite::read(&file)?)?;
     if arguments.list {
-        rows::list(&rows);
+        rows::list(&rows, &Plan::of(&arguments), &arguments.choice)?;
         return Ok(0);
     }
     let allocators = allocators::choose(&arguments.choice)?;
@@ -71,7 +65,7 @@ pub fn run(arguments: Bench) -> Result<u8> {
         return Err(failure(BAD_INPUT, message));
     }
     let directory = arguments.results.clone().unwrap_or_else(|| places::source().join("bench/results"));
-    let plan = plan(&arguments);
+    let plan = Plan::of(&arguments);
 
     interrupt::watch()?;
     let mut results = Results::new(Kind::Bench, allocators.clone(), 0);
@@ -83,12 +77,15 @@ pub fn run(arguments: Bench) -> Result<u8> {
     };
     let stem = format!("{}-{what}", results.started.replace(':', ""));
     let json = directory.join(format!("{stem}.json"));
-    results::check_writable(&json)?;
+    let (json, csv) = (Output::of(&json)?, Output::of(&json.with_extension("csv"))?);
     results.rows = rows.iter().map(|row| rows::begun(row, &allocators)).collect();
     if let Some(warning) = results.machine.busy() {
-        eprintln!("hak: {warning}");
+        say(format_args!("hak: {warning}"));
     }
-    print_plan(&rows, &allocators, &plan, &json);
+    let names: Vec<&str> = allocators.iter().map(|allocator| allocator.name.as_str()).collect();
+    say(plan.describe(&rows, names.len()));
+    say(format_args!("allocators: {}", names.join(", ")));
+    say(format_args!("results: {json} (and .csv)"));
 
     let steps = rows.len() as u64 * allocators.len() as u64 * u64::from(plan.least);
     let mut benchmark = Benchmark {
@@ -101,58 +98,32 @@ pub fn run(arguments: Bench) -> Result<u8> {
         progress: Progress::new(steps),
         results,
         preparation_failed: false,
-        csv: json.with_extension("csv"),
         json,
+        csv,
+        saving_failed: false,
         last_save: Instant::now(),
     };
-    let interrupted = benchmark.measure(&plan)?;
+    let interrupted = benchmark.measure(&plan);
     benchmark.results.end(if interrupted { State::Interrupted } else { State::Complete });
-    benchmark.save()?;
-    Ok(benchmark.show(interrupted))
-}
-
-fn plan(arguments: &Bench) -> Plan {
-    match (arguments.rounds, arguments.quick) {
-        (Some(rounds), _) => Plan { least: rounds, most: rounds, budget: None },
-        (None, true) => Plan { least: QUICK_ROUNDS.0, most: QUICK_ROUNDS.1, budget: Some(QUICK_BUDGET) },
-        (None, false) => Plan { least: FULL_ROUNDS, most: FULL_ROUNDS, budget: None },
-    }
-}
-
-fn print_plan(rows: &[Row], allocators: &[Allocator], plan: &Plan, json: &Path) {
-    let names: Vec<&str> = allocators.iter().map(|allocator| allocator.name.as_str()).collect();
-    let rounds = match plan.budget {
-        Some(budget) => {
-            format!(
-                "{} to {} rounds, as many as fit into {} minutes",
-                plan.least,
-                plan.most,
-                budget.as_secs().div_ceil(60)
-            )
-        }
-        None => format!("{} rounds", plan.least),
-    };
-    eprintln!("{} rows under {} allocators, {rounds}", rows.len(), names.len());
-    eprintln!("allocators: {}", names.join(", "));
-    eprintln!("results: {} (and .csv)", json.display());
+    Ok(benchmark.show(interrupted, arguments.best))
 }
 
 impl Benchmark {
     /// Whether it was interrupted.
-    fn measure(&mut self, plan: &Plan) -> Result<bool> {
+    fn measure(&mut self, plan: &Plan) -> bool {
         for index in 0..self.rows.len() {
             if interrupt::requested() {
-                return Ok(true);
+                return true;
             }
             self.prepare(index);
         }
         let start = Instant::now();
         for round in 1..=plan.most {
-            if self.round(round)? {
-                return Ok(true);
+            if self.round(round) {
+                return true;
             }
             self.results.rounds = round;
-            self.save()?;
+            self.keep();
             if let Some(budget) = plan.budget {
                 let (rounds, end) = self.foresee(plan, budget, round, start.elapsed());
                 if rounds == round {
@@ -161,7 +132,7 @@ impl Benchmark {
                 self.announce(rounds, end);
             }
         }
-        Ok(false)
+        false
     }
 
     /// From what its rows took the last time.
@@ -245,7 +216,7 @@ impl Benchmark {
     }
 
     /// Whether it was interrupted.
-    fn round(&mut self, round: u32) -> Result<bool> {
+    fn round(&mut self, round: u32) -> bool {
         self.progress.part(&format!("round {round}"));
         for index in 0..self.rows.len() {
             if !self.runs_in(round, index) {
@@ -267,16 +238,16 @@ impl Benchmark {
                     self.results.rows[index].columns[which].samples.push(sample);
                 }
                 if interrupt::requested() {
-                    return Ok(true);
+                    return true;
                 }
                 self.progress.done(1);
             }
             self.row_times[index] = row_start.elapsed();
             if self.last_save.elapsed() > SAVE_INTERVAL {
-                self.save()?;
+                self.keep();
             }
         }
-        Ok(false)
+        false
     }
 
     /// One row under one allocator; no sample if it fails, has failed before, or is interrupted.
@@ -302,9 +273,9 @@ impl Benchmark {
         let allocator = &self.allocators[which];
         if row.kind == RowKind::Program && self.results.rows[index].columns[which].proof.is_none() {
             let (job, _scratch) = self.job(row)?;
-            let (ran, proof) = measure::prove(&self.helpers, job, allocator, &[])?;
-            must_succeed(&ran)?;
-            let proof = proof.map_err(|reason| Stop::Failed(format!("not proven: {reason}")))?;
+            let proven = measure::prove(&self.helpers, job, allocator, &[])?;
+            must_succeed(&proven.ran)?;
+            let proof = proven.proof.map_err(|reason| Stop::Failed(format!("not proven: {reason}")))?;
             self.results.rows[index].columns[which].proof = Some(proof);
         }
 
@@ -335,13 +306,9 @@ impl Benchmark {
             record.figure = Some(figure.clone());
         }
         record.memory = measured.memory;
-        Ok(Sample {
-            round,
-            figure: measured.figure.map(|(_, value)| value),
-            memory_mib: measured.memory_mib,
-            latency: measured.latency,
-            usage: ran.usage,
-        })
+        let figure = measured.figure.map(|(_, value)| value);
+        let sample = Sample::new(round, COURSES, &ran, figure, measured.memory_mib);
+        Ok(Sample { latency: measured.latency, ..sample })
     }
 
     /// In a fresh directory, which lives as long as the second value.
@@ -363,22 +330,33 @@ impl Benchmark {
         Ok((job, scratch))
     }
 
-    fn save(&mut self) -> Result<()> {
-        self.results.save(&self.json)?;
-        results::write_whole(&self.csv, &report::csv::samples(&self.results)?)?;
-        self.last_save = Instant::now();
-        Ok(())
+    fn save(&self) -> Result<()> {
+        self.json.write(self.results.json()?.as_bytes())?;
+        self.csv.write(&report::csv::samples(&self.results)?)
     }
 
-    fn show(self, interrupted: bool) -> u8 {
+    /// What is measured so far. That it cannot be kept is told once, and no reason to stop.
+    fn keep(&mut self) {
+        if let Err(error) = self.save()
+            && !std::mem::replace(&mut self.saving_failed, true)
+        {
+            self.progress.say(&format!("hak: {error:#}"));
+        }
+        self.last_save = Instant::now();
+    }
+
+    fn show(self, interrupted: bool, best: bool) -> u8 {
+        let saved = self.save();
         drop(self.progress);
-        print!("{}", report::terminal::summary(&self.results));
-        println!("\nEvery sample: {} and .csv", self.json.display());
+        let place = saved.as_ref().map_or(String::new(), |()| format!("\nEvery sample: {} and .csv\n", self.json));
+        let shown = output::print(&(report::terminal_suite::summary(&self.results, best) + &place));
+        let errors: Vec<anyhow::Error> = [saved, shown].into_iter().filter_map(Result::err).collect();
+        errors.iter().for_each(|error| say(format_args!("hak: {error:#}")));
         if interrupted {
-            eprintln!("hak: interrupted; what was measured until then is kept");
+            say("hak: interrupted; what was measured until then is kept");
             return INTERRUPTED;
         }
-        let failed = self.preparation_failed || !self.results.failures().is_empty();
+        let failed = self.preparation_failed || !self.results.failures().is_empty() || !errors.is_empty();
         let nothing_ran = self.results.rows.iter().all(|row| row.not_run.is_some());
         if failed || nothing_ran { SOMETHING_FAILED } else { 0 }
     }

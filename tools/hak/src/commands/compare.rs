@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! `hak compare`
+//! `hak compare`: the runs. `comparison_end.rs` says what came of them.
 
-use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -10,14 +10,20 @@ use anyhow::Result;
 
 use crate::allocators::{self, Allocator, SYSTEM};
 use crate::cli::Compare;
-use crate::failure::{INTERRUPTED, SOMETHING_FAILED};
+use crate::commands::comparison_end;
+use crate::commands::exports::Exports;
+use crate::failure::SOMETHING_FAILED;
 use crate::helpers::Helpers;
 use crate::measure::{self, Ran, Stop};
 use crate::process::{self, Job};
 use crate::progress::Progress;
-use crate::report;
-use crate::results::{self, Column, Figure, Kind, Results, Row, Sample, State, SystemCalls};
-use crate::{interrupt, library, program, syscalls, warm};
+use crate::results::{Column, Figure, Kind, Results, Row, Sample, State, SystemCalls};
+use crate::verdict::Looks;
+use crate::work::{self, Work};
+use crate::{hooks, input, interrupt, library, output, program, syscalls, warm};
+
+/// Of so many rounds the memory over time is kept.
+const COURSES: u32 = 10;
 
 /// What every run must end like.
 struct Reference {
@@ -28,56 +34,78 @@ struct Reference {
 
 struct Comparison {
     arguments: Compare,
-    allocators: Vec<Allocator>,
+    works: Vec<Work>,
+    chosen: Vec<Allocator>,
     helpers: Helpers,
     users_preload: Vec<PathBuf>,
-    stdin: Option<PathBuf>,
+    standard_input: Option<PathBuf>,
     progress: Progress,
-    reference: Option<Reference>,
+    exports: Exports,
+    keeping_failed: bool,
+    cleanup_failed: bool,
     results: Results,
+    /// The row that is measured now, its allocators, and how its runs end.
+    row: usize,
+    allocators: Vec<Allocator>,
+    reference: Option<Reference>,
 }
 
 pub fn run(arguments: Compare) -> Result<u8> {
-    let allocators = allocators::choose(&arguments.choice)?;
-    // One library stands for all: they have to be of the machine's architecture anyway.
-    let any_library = allocators.iter().find_map(|allocator| allocator.library.as_deref());
-    let like = library::describe(any_library.unwrap_or(Path::new("/proc/self/exe")))?;
-    program::check(&arguments.command[0], &like)?;
-    for file in [&arguments.json, &arguments.html].into_iter().flatten() {
-        results::check_writable(file)?;
+    let works = work::all(&arguments)?;
+    let chosen = allocators::choose(&arguments.choice)?;
+    if arguments.setup.is_none() {
+        works.iter().try_for_each(|work| check(work, &chosen))?;
     }
+    let exports = Exports::of(arguments.json.as_deref(), &arguments.exports)?;
 
     interrupt::watch()?;
-    let mut results = Results::new(Kind::Compare, allocators.clone(), arguments.rounds);
+    let helpers = Helpers::unpack()?;
+    let standard_input = if arguments.input.is_some() { None } else { input::standard(helpers.directory())? };
+    let mut results = Results::new(Kind::Compare, chosen.clone(), arguments.rounds);
     if let Some(warning) = results.machine.busy() {
-        eprintln!("hak: {warning}");
+        output::say(format_args!("hak: {warning}"));
     }
-    results.rows.push(new_row(&arguments.command, &allocators));
-    let steps = allocators.len() as u64 * (u64::from(arguments.rounds) + 2);
+    results.rows = works.iter().map(|work| new_row(work, &chosen)).collect();
+    let steps = works.len() as u64 * chosen.len() as u64 * (u64::from(arguments.rounds + arguments.warmup) + 2);
     let mut comparison = Comparison {
         arguments,
-        allocators,
-        helpers: Helpers::unpack()?,
+        works,
+        helpers,
         users_preload: measure::users_preload(),
-        stdin: redirected_stdin(),
+        standard_input,
         progress: Progress::new(steps),
-        reference: None,
+        exports,
+        keeping_failed: false,
+        cleanup_failed: false,
         results,
+        row: 0,
+        allocators: chosen.clone(),
+        chosen,
+        reference: None,
     };
-    let interrupted = comparison.measure()?;
-    comparison.results.end(if interrupted { State::Interrupted } else { State::Complete });
-    comparison.save()?;
-    comparison.show(interrupted)
+    let interrupted = comparison.measure();
+    let Comparison { arguments, exports, progress, helpers, cleanup_failed, mut results, .. } = comparison;
+    drop((progress, helpers));
+    results.end(if interrupted { State::Interrupted } else { State::Complete });
+    let code = comparison_end::show(&results, &exports, &arguments.fail_if);
+    Ok(if cleanup_failed { code.max(SOMETHING_FAILED) } else { code })
 }
 
-fn new_row(command: &[OsString], allocators: &[Allocator]) -> Row {
-    let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+/// One library stands for all: they have to be of the machine's architecture anyway.
+fn check(work: &Work, allocators: &[Allocator]) -> Result<()> {
+    let any_library = allocators.iter().find_map(|allocator| allocator.library.as_deref());
+    let like = library::describe(any_library.unwrap_or(Path::new("/proc/self/exe")))?;
+    program::check_for_comparison(&work.command[0], &like)
+}
+
+fn new_row(work: &Work, allocators: &[Allocator]) -> Row {
     Row {
-        name: command.join(" "),
+        name: work.name(),
         family: "compare".into(),
         kind: "program".into(),
         threads: 1,
-        command,
+        command: work.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        parameters: work.parameters.clone(),
         figure: Some(Figure { key: "wall_seconds".into(), more_is_better: false }),
         memory: "peak resident memory".into(),
         huge_pages: None,
@@ -86,191 +114,248 @@ fn new_row(command: &[OsString], allocators: &[Allocator]) -> Row {
     }
 }
 
-/// A file can be read again from its start by every run; anything else only once.
-fn redirected_stdin() -> Option<PathBuf> {
-    let path = PathBuf::from("/proc/self/fd/0").canonicalize().ok()?;
-    path.is_file().then_some(path)
-}
-
 impl Comparison {
     /// Whether it was interrupted.
-    fn measure(&mut self) -> Result<bool> {
+    fn measure(&mut self) -> bool {
+        for row in 0..self.works.len() {
+            self.row = row;
+            self.allocators = self.chosen.clone();
+            self.reference = None;
+            if self.works.len() > 1 {
+                self.progress.part(&self.works[row].name());
+            }
+            let work = self.works[row].clone();
+            let outcome = self.set_up(&work).and_then(|()| self.measure_row());
+            // In any case, and what was measured counts whether or not it succeeds.
+            let cleaned = work.cleanup.as_ref().map_or(Ok(()), |cleanup| hooks::run("cleanup", cleanup));
+            if let Err(Stop::Failed(reason)) = &cleaned {
+                self.progress.say(&format!("hak: {reason}"));
+                self.cleanup_failed = true;
+            }
+            match outcome {
+                Err(Stop::Failed(reason)) => self.not_run(reason),
+                Err(Stop::Interrupted) => return true,
+                Ok(()) if matches!(cleaned, Err(Stop::Interrupted)) => return true,
+                Ok(()) => {}
+            }
+        }
+        false
+    }
+
+    fn set_up(&self, work: &Work) -> Result<(), Stop> {
+        let Some(setup) = &work.setup else {
+            return Ok(());
+        };
+        hooks::run("setup", setup)?;
+        check(work, &self.chosen).map_err(|error| Stop::Failed(error.to_string()))
+    }
+
+    fn not_run(&mut self, reason: String) {
+        self.progress.say(&format!("hak: {}: {reason}", self.results.rows[self.row].name));
+        self.results.rows[self.row].not_run = Some(reason);
+    }
+
+    fn measure_row(&mut self) -> Result<(), Stop> {
         self.progress.part("warm-up, with proof of who serves the program");
-        for index in 0..self.allocators.len() {
-            if interrupt::requested() || self.warm_up(index) {
-                return Ok(true);
+        let mut index = 0;
+        while index < self.allocators.len() {
+            self.warm_up(index)?; // may find one more
+            index += 1;
+        }
+        for _ in 0..self.arguments.warmup {
+            for index in 0..self.allocators.len() {
+                self.run_once(index, "warm-up")?;
+                self.progress.done(1);
             }
         }
-        for round in 1..=self.arguments.rounds {
-            self.progress.part(&format!("round {round} of {}", self.arguments.rounds));
-            for offset in 0..self.allocators.len() {
-                let index = (round as usize + offset) % self.allocators.len();
-                if interrupt::requested() || self.timed(round, index) {
-                    return Ok(true);
-                }
-            }
-            self.save()?;
-        }
+        let Compare { rounds, max_rounds, until_sure, .. } = self.arguments;
+        let mut looks = Looks::new(rounds, if until_sure { max_rounds } else { rounds });
+        self.rounds_until(|row, round| looks.are_enough(row, round))?;
         self.progress.part("counting system calls");
         for index in 0..self.allocators.len() {
-            if interrupt::requested() {
-                return Ok(true);
-            }
-            self.count_system_calls(index);
+            self.count_system_calls(index)?;
         }
-        Ok(interrupt::requested())
+        Ok(())
+    }
+
+    /// Rounds under every allocator until it is enough, which is asked after each.
+    fn rounds_until(&mut self, mut enough: impl FnMut(&Row, u32) -> bool) -> Result<(), Stop> {
+        for round in 1.. {
+            self.progress.part(&format!("round {round} of {}", self.arguments.rounds.max(round)));
+            for offset in 0..self.allocators.len() {
+                let index = (round as usize + offset) % self.allocators.len();
+                self.timed(round, index)?;
+                self.progress.done(1);
+            }
+            self.results.rounds = self.results.rounds.max(round);
+            self.keep();
+            if enough(&self.results.rows[self.row], round) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is measured so far is kept; that it cannot be is told once, and no reason to stop.
+    fn keep(&mut self) {
+        if let Err(error) = self.exports.keep(&self.results)
+            && !std::mem::replace(&mut self.keeping_failed, true)
+        {
+            self.progress.say(&format!("hak: {error:#}"));
+        }
     }
 
     fn job(&self) -> Job {
+        let work = &self.works[self.row];
         Job {
-            command: self.arguments.command.clone(),
-            stdin: self.stdin.clone(),
+            command: work.command.clone(),
+            stdin: work.input.clone().or_else(|| self.standard_input.clone()),
             timeout: self.arguments.timeout.map(|seconds| Duration::from_secs(seconds.into())),
             ..Job::default()
         }
     }
 
-    fn column(&mut self, index: usize) -> &mut Column {
-        &mut self.results.rows[0].columns[index]
+    /// A job whose run may begin now.
+    fn prepared(&self) -> Result<Job, Stop> {
+        if interrupt::requested() {
+            return Err(Stop::Interrupted);
+        }
+        if let Some(prepare) = &self.works[self.row].prepare {
+            hooks::run("prepare", prepare)?;
+        }
+        Ok(self.job())
     }
 
-    /// Each step tells whether it was interrupted.
-    fn warm_up(&mut self, index: usize) -> bool {
+    fn last(&self) -> Vec<&Path> {
+        self.users_preload.iter().map(PathBuf::as_path).collect()
+    }
+
+    fn column(&mut self, index: usize) -> &mut Column {
+        &mut self.results.rows[self.row].columns[index]
+    }
+
+    fn warm_up(&mut self, index: usize) -> Result<(), Stop> {
         let allocator = self.allocators[index].clone();
         self.progress.step(&format!("{}: warm-up and proof", allocator.name));
-        let last: Vec<&Path> = self.users_preload.iter().map(PathBuf::as_path).collect();
-        let outcome = measure::prove(&self.helpers, self.job(), &allocator, &last);
-        self.progress.done(1);
-        let failure = match outcome {
-            Err(Stop::Interrupted) => return true,
-            Err(Stop::Failed(reason)) => Some(reason),
-            Ok((ran, proof)) => {
-                let different = self.differs_from_reference(&ran, &allocator);
-                match proof {
-                    Ok(proof) => self.column(index).proof = Some(proof),
-                    Err(reason) if different.is_none() => {
-                        self.fail(index, format!("not proven: {reason}"));
-                        return false;
-                    }
-                    Err(_) => {}
-                }
-                different
+        let proven = self.prepared().and_then(|job| measure::prove(&self.helpers, job, &allocator, &self.last()));
+        let proven = match proven {
+            Err(Stop::Failed(reason)) => {
+                self.fail(index, reason);
+                self.progress.done(1);
+                return Ok(());
             }
+            other => other?,
         };
-        if let Some(reason) = failure {
-            self.fail(index, reason);
+        let is_plain_system = allocator.name == SYSTEM && allocator.library.is_none();
+        if let Some(object) = proven.brought.filter(|_| is_plain_system) {
+            self.add_shipped(index, &object);
+            return self.warm_up(index);
         }
-        false
+        self.progress.done(1);
+        let different = self.differs_from_reference(&proven.ran, &allocator)?;
+        match (different, proven.proof) {
+            (Some(reason), _) => self.fail(index, reason),
+            (None, Err(reason)) => self.fail(index, format!("not proven: {reason}")),
+            (None, Ok(proof)) => self.column(index).proof = Some(proof),
+        }
+        Ok(())
     }
 
-    /// The first program that ends by itself is what the others are compared with.
-    fn differs_from_reference(&mut self, ran: &Ran, allocator: &Allocator) -> Option<String> {
-        use std::os::unix::process::ExitStatusExt;
+    /// The program brings its own allocator: what the user has today is that, and the C library's malloc
+    /// needs to be preloaded as the others are.
+    fn add_shipped(&mut self, index: usize, object: &Path) {
+        let shipped = allocators::shipped(object);
+        self.allocators[index] = allocators::preloaded_system();
+        self.allocators.insert(index, shipped.clone());
+        self.results.rows[self.row].columns.insert(index, Column::new(&shipped.name));
+        if self.results.allocators.iter().all(|allocator| allocator.name != shipped.name) {
+            self.results.allocators.insert(index, shipped);
+        }
+    }
+
+    /// The first program that ends by itself is what the others are compared with. One that does not succeed
+    /// is not worth measuring, unless the user says so.
+    fn differs_from_reference(&mut self, ran: &Ran, allocator: &Allocator) -> Result<Option<String>, Stop> {
+        let ignored = self.arguments.ignore_failure;
         if ran.status.signal().is_some() {
-            return Some(measure::describe_end(ran));
+            return Ok(Some(measure::describe_end(ran)));
         }
         let Some(reference) = &self.reference else {
+            if !ran.status.success() && !ignored {
+                return Err(Stop::Failed(format!(
+                    "the program itself did not succeed under {} ({}); --ignore-failure measures it all the same",
+                    allocator.name,
+                    measure::describe_end(ran)
+                )));
+            }
             self.reference =
                 Some(Reference { allocator: allocator.name.clone(), status: ran.status, stdout: ran.stdout.clone() });
-            return None;
+            return Ok(None);
         };
-        if ran.status != reference.status {
-            return Some(format!(
+        if ran.status != reference.status && !ignored {
+            return Ok(Some(format!(
                 "{}, but {} under {}",
                 measure::describe_end(ran),
                 process::describe(reference.status),
                 reference.allocator
-            ));
+            )));
         }
         if self.arguments.same_output && ran.stdout != reference.stdout {
-            return Some(format!("standard output is not the same as under {}", reference.allocator));
+            return Ok(Some(format!("standard output is not the same as under {}", reference.allocator)));
         }
-        None
+        Ok(None)
     }
 
-    fn timed(&mut self, round: u32, index: usize) -> bool {
+    /// Nothing of an allocator that has failed.
+    fn run_once(&mut self, index: usize, when: &str) -> Result<Option<Ran>, Stop> {
         if self.column(index).failure.is_some() {
-            self.progress.done(1);
-            return false;
+            return Ok(None);
         }
         let allocator = self.allocators[index].clone();
-        self.progress.step(&format!("{}: round {round}", allocator.name));
-        let last: Vec<&Path> = self.users_preload.iter().map(PathBuf::as_path).collect();
-        warm::memory(&self.results.rows[0]);
-        let outcome = measure::run(&self.helpers, self.job(), &allocator, &last);
-        self.progress.done(1);
-        match outcome {
-            Err(Stop::Interrupted) => return true,
-            Err(Stop::Failed(reason)) => self.fail(index, format!("round {round}: {reason}")),
-            Ok(ran) => match self.differs_from_reference(&ran, &allocator) {
-                Some(reason) => self.fail(index, format!("round {round}: {reason}")),
-                None => self.column(index).samples.push(Sample {
-                    round,
-                    figure: Some(ran.usage.wall_seconds),
-                    memory_mib: ran.usage.peak_kib as f64 / 1024.0,
-                    latency: Default::default(),
-                    usage: ran.usage,
-                }),
-            },
+        self.progress.step(&format!("{}: {when}", allocator.name));
+        warm::memory(&self.results.rows[self.row]);
+        let ran = self.prepared().and_then(|job| measure::run(&self.helpers, job, &allocator, &self.last()));
+        let (ran, different) = match ran {
+            Ok(ran) => {
+                let different = self.differs_from_reference(&ran, &allocator)?;
+                (Some(ran), different)
+            }
+            Err(Stop::Failed(reason)) => (None, Some(reason)),
+            Err(Stop::Interrupted) => return Err(Stop::Interrupted),
+        };
+        if let Some(reason) = different {
+            self.fail(index, format!("{when}: {reason}"));
+            return Ok(None);
         }
-        false
+        Ok(ran)
     }
 
-    fn count_system_calls(&mut self, index: usize) {
+    fn timed(&mut self, round: u32, index: usize) -> Result<(), Stop> {
+        if let Some(ran) = self.run_once(index, &format!("round {round}"))? {
+            let (wall, peak_mib) = (ran.usage.wall_seconds, ran.usage.peak_kib as f64 / 1024.0);
+            self.column(index).samples.push(Sample::new(round, COURSES, &ran, Some(wall), peak_mib));
+        }
+        Ok(())
+    }
+
+    fn count_system_calls(&mut self, index: usize) -> Result<(), Stop> {
         let allocator = self.allocators[index].clone();
         if self.column(index).failure.is_none() {
             self.progress.step(&format!("{}: counting system calls", allocator.name));
-            let last: Vec<&Path> = self.users_preload.iter().map(PathBuf::as_path).collect();
-            let calls = syscalls::count(&self.helpers, self.job(), &allocator, &last);
+            let calls = match self.prepared() {
+                Ok(job) => syscalls::count(&self.helpers, job, &allocator, &self.last()),
+                Err(Stop::Failed(reason)) => SystemCalls::Unknown(reason),
+                Err(Stop::Interrupted) => return Err(Stop::Interrupted),
+            };
             self.column(index).system_calls = Some(calls);
         }
         self.progress.done(1);
+        if interrupt::requested() { Err(Stop::Interrupted) } else { Ok(()) }
     }
 
     fn fail(&mut self, index: usize, reason: String) {
         let name = self.allocators[index].name.clone();
         self.progress.say(&format!("{name} FAILED: {reason}"));
         self.column(index).failure = Some(reason);
-    }
-
-    fn save(&self) -> Result<()> {
-        match &self.arguments.json {
-            Some(file) => self.results.save(file),
-            None => Ok(()),
-        }
-    }
-
-    fn show(self, interrupted: bool) -> Result<u8> {
-        drop(self.progress);
-        print!("{}", report::terminal::comparison(&self.results));
-        let row = &self.results.rows[0];
-        if let Some(SystemCalls::Unknown(reason)) = row.columns.iter().find_map(|column| {
-            let unknown = matches!(column.system_calls, Some(SystemCalls::Unknown(_)));
-            column.system_calls.as_ref().filter(|_| unknown)
-        }) {
-            eprintln!("hak: system calls were not counted: {reason}");
-        }
-        if let Some(reference) = &self.reference
-            && !reference.status.success()
-        {
-            let how = process::describe(reference.status);
-            eprintln!("hak: the program itself did not succeed: {how} under {}", reference.allocator);
-        }
-        if row.columns.iter().any(|column| column.allocator == SYSTEM && column.failure.is_some()) {
-            eprintln!("hak: the system's malloc did not serve the program, so there is no base to compare with");
-        }
-        if let Some(file) = &self.arguments.html {
-            results::write_whole(file, report::html::page(&[&self.results])?.as_bytes())?;
-            eprintln!("hak: wrote {}", file.display());
-        }
-        if let Some(file) = &self.arguments.json {
-            eprintln!("hak: wrote {}", file.display());
-        }
-        if interrupted {
-            eprintln!("hak: interrupted; shown is what was measured until then");
-            return Ok(INTERRUPTED);
-        }
-        let failed = !self.results.failures().is_empty();
-        Ok(if failed { SOMETHING_FAILED } else { 0 })
     }
 }

@@ -3,7 +3,12 @@
 
 pub mod bench;
 pub mod compare;
+mod comparison_end;
+mod exports;
+pub mod generate;
 pub mod peers;
+mod plan;
 pub mod report;
 pub mod rows;
 pub mod run;
+mod run_statistics;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `hak peers`
 
+use std::fmt::Write;
+
 use anyhow::Result;
 
 use crate::allocators::{self, Known};
 use crate::cli::Peers;
+use crate::output;
 use crate::report::table;
 
 /// Versions that name a commit are long.
@@ -30,16 +33,18 @@ pub fn run(arguments: &Peers) -> Result<u8> {
             ]);
         }
     }
-    println!("{table}");
+    let mut text = format!("{table}\n");
     let missing: Vec<(&Known, &String)> =
         known.iter().filter_map(|one| Some((one, one.allocator.as_ref().err()?))).collect();
     for (one, reason) in &missing {
-        println!("missing: {}: {reason}", one.name);
+        let _ = writeln!(text, "missing: {}: {reason}", one.name);
     }
-    println!(
+    let _ = writeln!(
+        text,
         "\n{} of {} are here. Others can be given with --allocator NAME=/path/lib.so.",
         known.len() - missing.len(),
         known.len()
     );
+    output::print(&text)?;
     Ok(0)
 }

@@ -4,30 +4,26 @@
 use anyhow::Result;
 
 use crate::cli::Report;
+use crate::commands::exports::Exports;
+use crate::output;
 use crate::report;
-use crate::results::{self, Kind, Results};
+use crate::results::{Kind, Results};
 
 pub fn run(arguments: &Report) -> Result<u8> {
     let files = arguments.files.iter().map(|file| Results::load(file)).collect::<Result<Vec<_>>>()?;
     let all: Vec<&Results> = files.iter().collect();
-    let outputs = [
-        (&arguments.html, report::html::page as fn(&[&Results]) -> Result<String>),
-        (&arguments.markdown, report::markdown::tables),
-    ];
-    for (file, make) in outputs {
-        if let Some(file) = file {
-            results::write_whole(file, make(&all)?.as_bytes())?;
-            eprintln!("hak: wrote {}", file.display());
-        }
+    let exports = Exports::of(None, &arguments.exports)?;
+    if !exports.is_empty() {
+        return Ok(exports.write(&all));
     }
-    if arguments.html.is_none() && arguments.markdown.is_none() {
-        for results in all {
-            let text = match results.kind {
-                Kind::Compare => report::terminal::comparison(results),
-                Kind::Bench => report::terminal::summary(results),
-            };
-            print!("{text}");
-        }
+    let labels = report::history::labels(&all);
+    for (results, label) in all.iter().zip(&labels) {
+        let text = match results.kind {
+            Kind::Compare => report::terminal::comparison(results, exports.best()),
+            Kind::Bench => report::terminal_suite::summary(results, exports.best()),
+        };
+        let heading = if all.len() > 1 { format!("\n=== {label}\n") } else { String::new() };
+        output::print(&(heading + &text))?;
     }
     Ok(0)
 }

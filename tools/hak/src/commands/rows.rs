@@ -3,10 +3,12 @@
 
 use anyhow::Result;
 
-use crate::allocators::Allocator;
-use crate::cli::Bench;
+use crate::allocators::{self, Allocator};
+use crate::cli::{Bench, Choice};
+use crate::commands::plan::Plan;
 use crate::failure::{BAD_INPUT, failure};
 use crate::huge_pages;
+use crate::output;
 use crate::report;
 use crate::results::{self, Column};
 use crate::suite::Row;
@@ -26,7 +28,8 @@ pub fn chosen(arguments: &Bench, mut rows: Vec<Row>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-pub fn list(rows: &[Row]) {
+/// With the time that they would take.
+pub fn list(rows: &[Row], plan: &Plan, choice: &Choice) -> Result<()> {
     let mut table = report::table::new(&["family", "row", "kind", "threads", "quick", "command"]);
     for row in rows {
         table.add_row([
@@ -35,10 +38,12 @@ pub fn list(rows: &[Row]) {
             row.kind.name().into(),
             row.threads.to_string(),
             if row.quick { "quick" } else { "" }.into(),
-            row.command.join(" "),
+            report::format::command(&row.command),
         ]);
     }
-    println!("{table}\n{} rows", rows.len());
+    // Where they are not all there, the list is of use still.
+    let allocators = allocators::choose(choice).map_or(1, |chosen| chosen.len());
+    output::print(&format!("{table}\n{}\n", plan.describe(rows, allocators)))
 }
 
 /// Before anything of it was measured.
@@ -49,6 +54,7 @@ pub fn begun(row: &Row, allocators: &[Allocator]) -> results::Row {
         kind: row.kind.name().into(),
         threads: row.threads,
         command: row.command.clone(),
+        parameters: Default::default(),
         figure: None,
         memory: "peak resident memory".into(),
         huge_pages: Some(huge_pages::name_of(row.huge_pages)),

@@ -1,87 +1,98 @@
 // SPDX-License-Identifier: MIT
-//! Charts as SVG text, to stand inside a page.
+//! Charts with two axes as SVG text, to stand inside a page.
 //!
-//! plotters writes colours into the picture. Text and lines are drawn in `INK`, which is then
-//! replaced by the page's own colour, so that one picture serves light and dark pages.
+//! Letters shrink with a picture, so each chart is drawn for three widths, of which the page shows the
+//! one that fits. plotters writes colours into the picture: text and lines are drawn in `INK`, which is
+//! then replaced by the page's own colour, so that one picture serves light and dark pages.
 
 use anyhow::{Result, anyhow};
+use maud::{PreEscaped, html};
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::allocators::{HAKMEM, SYSTEM};
+use crate::allocators::HAKMEM;
+use crate::report::colours::Colours;
 use crate::report::format;
+use crate::report::labels::{self, Place};
+use crate::report::timeline;
 
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_IN_SVG: &str = "#010203";
-/// As wide as the page shows them, so that letters have their size: two in a line, or one.
-const HALF: u32 = 490;
-const WIDE: u32 = 1000;
 const FONT: &str = "sans-serif";
+const MARGIN: i32 = 8;
+const X_LABELS: i32 = 40;
+/// As many as plotters aims at.
+const Y_LABELS: usize = 10;
 
-/// hakmem and glibc have their own. Readable on white and on black.
-const PALETTE: [RGBColor; 10] = [
-    RGBColor(76, 120, 188),
-    RGBColor(74, 157, 78),
-    RGBColor(163, 105, 190),
-    RGBColor(196, 152, 30),
-    RGBColor(62, 158, 160),
-    RGBColor(166, 118, 92),
-    RGBColor(214, 110, 150),
-    RGBColor(110, 150, 60),
-    RGBColor(120, 130, 210),
-    RGBColor(90, 140, 140),
-];
-
-/// The same colour for the same allocator on the whole page.
-#[derive(Clone)]
-pub struct Colours(Vec<String>);
-
-impl Colours {
-    pub fn new(names: impl IntoIterator<Item = String>) -> Colours {
-        Colours(names.into_iter().filter(|name| name != HAKMEM && name != SYSTEM).collect())
-    }
-
-    fn of(&self, name: &str) -> RGBColor {
-        match name {
-            HAKMEM => RGBColor(228, 87, 46),
-            SYSTEM => RGBColor(132, 137, 145),
-            _ => {
-                let index = self.0.iter().position(|other| other == name).unwrap_or(0);
-                PALETTE[index % PALETTE.len()]
-            }
-        }
-    }
+/// What the page calls it, its width and height, and how many marks the axis below has room for.
+struct Size {
+    class: &'static str,
+    width: i32,
+    height: i32,
+    x_labels: usize,
+    y_labels_width: i32,
 }
+
+const SIZES: [Size; 3] = [
+    Size { class: "large", width: 1000, height: 380, x_labels: 10, y_labels_width: 64 },
+    Size { class: "middle", width: 680, height: 340, x_labels: 7, y_labels_width: 60 },
+    Size { class: "small", width: 350, height: 330, x_labels: 4, y_labels_width: 54 },
+];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-fn draw((width, height): (u32, u32), title: &str, paint: impl FnOnce(&Area) -> Result<()>) -> Result<String> {
-    let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
-    paint(&area)?;
-    area.present().map_err(bad)?;
-    drop(area);
-    // A page needs neither the namespace nor a fixed size.
-    let size = format!("width=\"{width}\" height=\"{height}\"");
-    let label = format!("role=\"img\" aria-label=\"{}\"", title.replace(['"', '<', '&'], " "));
-    Ok(svg
-        .replacen(&size, &label, 1)
-        .replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
-        .replace(INK_IN_SVG, "currentColor"))
+/// What is said where the pointer rests.
+struct Hint {
+    at: (i32, i32),
+    text: String,
+}
+
+fn draw(title: &str, paint: impl Fn(&Area, &Size) -> Result<Vec<Hint>>) -> Result<String> {
+    let pictures = SIZES.iter().map(|size| {
+        let mut svg = String::new();
+        let area = SVGBackend::with_string(&mut svg, (size.width as u32, size.height as u32)).into_drawing_area();
+        let hints = paint(&area, size)?;
+        area.present().map_err(bad)?;
+        drop(area);
+        let hints = html! {
+            @for hint in &hints { circle.hint cx=(hint.at.0) cy=(hint.at.1) r="8" { title { (hint.text) } } }
+        };
+        // A page needs neither the namespace nor a fixed size.
+        let fixed = format!("width=\"{}\" height=\"{}\"", size.width, size.height);
+        let label = html! { span class=(size.class) role="img" aria-label=(title) {} }.into_string();
+        let label = label.trim_start_matches("<span ").trim_end_matches("></span>");
+        Ok(svg
+            .replacen(&fixed, label, 1)
+            .replace(" xmlns=\"http://www.w3.org/2000/svg\"", "")
+            .replace(INK_IN_SVG, "currentColor")
+            .replace("</svg>", &format!("{}</svg>", PreEscaped(hints.into_string()).0)))
+    });
+    pictures.collect()
 }
 
 fn bad(error: impl std::fmt::Debug) -> anyhow::Error {
     anyhow!("cannot draw: {error:?}")
 }
 
+/// Beside an axis of which `range` is shown, with as many digits as its marks need to differ.
+fn mark(value: f64, range: f64, marks: usize) -> String {
+    if value.abs() >= 1e4 {
+        return format::number(value);
+    }
+    let step = range / marks as f64;
+    let digits = if step > 0.0 { (-step.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 };
+    format!("{value:.digits$}")
+}
+
 type Mesh<'a, 'b, 'c> = MeshStyle<'a, 'b, RangedCoordf64, RangedCoordf64, SVGBackend<'c>>;
 
 /// Axes and grid as all charts have them.
 fn styled<'m, 'a, 'b, 'c>(mesh: &'m mut Mesh<'a, 'b, 'c>) -> &'m mut Mesh<'a, 'b, 'c> {
-    let label = (FONT, 13).into_font().color(&INK.mix(0.85));
+    let label = (FONT, 14).into_font().color(&INK.mix(0.85));
     mesh.label_style(label.clone())
         .axis_desc_style(label)
         .axis_style(INK.mix(0.5))
@@ -89,55 +100,87 @@ fn styled<'m, 'a, 'b, 'c>(mesh: &'m mut Mesh<'a, 'b, 'c>) -> &'m mut Mesh<'a, 'b
         .light_line_style(INK.mix(0.0))
 }
 
-fn text(area: &Area, words: &str, at: (i32, i32), size: i32, anchor: HPos, strength: f64) -> Result<()> {
-    let style = (FONT, size).into_font().color(&INK.mix(strength)).pos(Pos::new(anchor, VPos::Center));
+fn text(area: &Area, words: &str, at: (i32, i32), anchor: HPos) -> Result<()> {
+    let style = (FONT, 15).into_font().color(&INK).pos(Pos::new(anchor, VPos::Center));
     area.draw(&Text::new(words.to_owned(), at, style)).map_err(bad)
 }
 
-pub struct Bar {
-    pub name: String,
-    /// `None`: it failed, or the note says why.
-    pub value: Option<f64>,
-    /// Each is a dot; the bar's whisker goes from the smallest to the largest.
-    pub samples: Vec<f64>,
-    /// At the end of the line.
-    pub note: String,
+/// What a line or a dot stands for.
+pub struct Named<'a> {
+    pub colours: &'a Colours,
+    pub base: Option<&'a str>,
 }
 
-/// Horizontal bars from zero. Less is better.
-pub fn bars(title: &str, colours: &Colours, bars: &[Bar]) -> Result<String> {
-    const LINE: i32 = 30;
-    const LEFT: i32 = 112;
-    const RIGHT: i32 = 132;
-    let height = LINE * bars.len() as i32 + 10;
-    let largest = bars.iter().flat_map(|bar| bar.samples.iter().copied().chain(bar.value)).fold(0.0, f64::max);
-    let room = f64::from(HALF as i32 - LEFT - RIGHT);
-    let x = |value: f64| LEFT + if largest > 0.0 { (value / largest * room).round() as i32 } else { 0 };
-    draw((HALF, height as u32), title, |area| {
-        for (index, bar) in bars.iter().enumerate() {
-            let middle = LINE * index as i32 + LINE / 2 + 5;
-            let colour = colours.of(&bar.name);
-            text(area, &bar.name, (LEFT - 10, middle), 14, HPos::Right, 1.0)?;
-            let Some(value) = bar.value else {
-                let reason = if bar.note.is_empty() { "failed" } else { &bar.note };
-                text(area, reason, (LEFT + 4, middle), 13, HPos::Left, 0.6)?;
-                continue;
-            };
-            let rectangle = [(LEFT, middle - 10), (x(value).max(LEFT + 1), middle + 10)];
-            let strength = if bar.name == HAKMEM { 0.95 } else { 0.6 };
-            area.draw(&Rectangle::new(rectangle, colour.mix(strength).filled())).map_err(bad)?;
-            if bar.samples.len() > 1 {
-                let least = bar.samples.iter().copied().fold(f64::MAX, f64::min);
-                let most = bar.samples.iter().copied().fold(f64::MIN, f64::max);
-                let whisker = vec![(x(least), middle), (x(most), middle)];
-                area.draw(&PathElement::new(whisker, INK.mix(0.7))).map_err(bad)?;
-                for &sample in &bar.samples {
-                    area.draw(&Circle::new((x(sample), middle), 2, INK.mix(0.55).filled())).map_err(bad)?;
-                }
+impl Named<'_> {
+    fn label(&self, name: &str) -> String {
+        if self.base == Some(name) { format!("{name} (base)") } else { name.into() }
+    }
+
+    /// hakmem is drawn over the others.
+    fn width(&self, name: &str) -> u32 {
+        if name == HAKMEM { 4 } else { 2 }
+    }
+}
+
+/// Names at the right edge, each led to from the end of its line. Dotted, since nothing was measured there.
+fn names_at_the_right(area: &Area, size: &Size, named: &Named, ends: &[(&str, (i32, i32))], left: i32) -> Result<()> {
+    let wanted: Vec<i32> = ends.iter().map(|(_, end)| end.1).collect();
+    let ys = labels::stacked(&wanted, (MARGIN + labels::LINE / 2, size.height - X_LABELS - MARGIN));
+    for ((name, end), y) in ends.iter().zip(ys) {
+        let colour = named.colours.of(name);
+        let leader = vec![(end.0 + 6, end.1), (left - 4, y)];
+        area.draw(&DashedPathElement::new(leader, 1, 4, colour.mix(0.9))).map_err(bad)?;
+        area.draw(&Circle::new(*end, 4, colour.filled())).map_err(bad)?;
+        text(area, &named.label(name), (left, y), HPos::Left)?;
+    }
+    Ok(())
+}
+
+fn room_for_names<'a>(named: &Named, names: impl Iterator<Item = &'a str>) -> i32 {
+    names.map(|name| labels::text_width(&named.label(name))).max().unwrap_or(0) + 18
+}
+
+/// One line per allocator: what it had resident while the program ran.
+pub fn memory(title: &str, named: &Named, courses: &[timeline::Course]) -> Result<String> {
+    let end = courses.iter().map(timeline::Course::end).fold(1e-3, f64::max);
+    let top = courses.iter().map(timeline::Course::top).fold(1e-3, f64::max);
+    let mut sorted: Vec<&timeline::Course> = courses.iter().collect();
+    sorted.sort_by_key(|course| (course.allocator == HAKMEM, named.base == Some(&course.allocator)));
+    draw(title, |area, size| {
+        let room = room_for_names(named, courses.iter().map(|course| course.allocator.as_str()));
+        let mut chart = ChartBuilder::on(area)
+            .margin(MARGIN)
+            .margin_right(room)
+            .x_label_area_size(X_LABELS)
+            .y_label_area_size(size.y_labels_width)
+            .build_cartesian_2d(0.0..end, 0.0..top * 1.04)
+            .map_err(bad)?;
+        styled(&mut chart.configure_mesh())
+            .x_desc("seconds")
+            .y_desc("MiB")
+            .x_labels(size.x_labels)
+            .x_label_formatter(&|value| mark(*value, end, size.x_labels))
+            .y_label_formatter(&|value| mark(*value, top, Y_LABELS))
+            .draw()
+            .map_err(bad)?;
+        let mut hints = Vec::new();
+        let mut ends = Vec::new();
+        for course in &sorted {
+            let name = course.allocator.as_str();
+            let style = named.colours.of(name).stroke_width(named.width(name));
+            chart.draw_series([PathElement::new(course.points.clone(), style)]).map_err(bad)?;
+            // So many that the pointer meets one everywhere.
+            let step = course.points.len().div_ceil(size.x_labels * 6).max(1);
+            for &point in course.points.iter().step_by(step) {
+                let words = format!("{name}: {} MiB after {} s", format::number(point.1), format::number(point.0));
+                hints.push(Hint { at: chart.backend_coord(&point), text: words });
             }
-            text(area, &bar.note, (HALF as i32 - RIGHT + 14, middle), 13, HPos::Left, 0.85)?;
+            if let Some(last) = course.points.last() {
+                ends.push((name, chart.backend_coord(last)));
+            }
         }
-        Ok(())
+        names_at_the_right(area, size, named, &ends, size.width - room + 14)?;
+        Ok(hints)
     })
 }
 
@@ -148,52 +191,57 @@ pub struct Cloud {
 }
 
 /// Both axes: less is better, and neither starts at zero.
-pub fn scatter(title: &str, x_name: &str, y_name: &str, colours: &Colours, clouds: &[Cloud]) -> Result<String> {
-    const HEIGHT: u32 = 420;
+pub fn scatter(title: &str, x_name: &str, y_name: &str, named: &Named, clouds: &[Cloud]) -> Result<String> {
     let points = || clouds.iter().flat_map(|cloud| cloud.samples.iter().copied().chain([cloud.centre]));
-    let xs = range(points().map(|point| point.0), 0.14);
+    let xs = range(points().map(|point| point.0), 0.08);
     let ys = range(points().map(|point| point.1), 0.08);
-    draw((WIDE, HEIGHT), title, |area| {
+    // Names go below their dots as well.
+    let ys = (ys.start - (ys.end - ys.start) * 0.1).max(0.0)..ys.end;
+    draw(title, |area, size| {
         let mut chart = ChartBuilder::on(area)
-            .margin(8)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
-            .build_cartesian_2d(xs, ys)
+            .margin(MARGIN)
+            .x_label_area_size(X_LABELS)
+            .y_label_area_size(size.y_labels_width)
+            .build_cartesian_2d(xs.clone(), ys.clone())
             .map_err(bad)?;
         styled(&mut chart.configure_mesh())
             .x_desc(x_name)
             .y_desc(y_name)
-            .x_label_formatter(&|value| format::number(*value))
-            .y_label_formatter(&|value| format::number(*value))
+            .x_labels(size.x_labels)
+            .x_label_formatter(&|value| mark(*value, xs.end - xs.start, size.x_labels))
+            .y_label_formatter(&|value| mark(*value, ys.end - ys.start, Y_LABELS))
             .draw()
             .map_err(bad)?;
         for cloud in clouds {
-            let colour = colours.of(&cloud.name);
+            let colour = named.colours.of(&cloud.name);
             let dots = cloud.samples.iter().map(|&point| Circle::new(point, 3, colour.mix(0.45).filled()));
             chart.draw_series(dots).map_err(bad)?;
         }
-        let mut taken: Vec<(i32, i32)> = Vec::new();
-        for cloud in clouds {
-            let colour = colours.of(&cloud.name);
-            let size = if cloud.name == HAKMEM { 9 } else { 7 };
-            chart.draw_series([Circle::new(cloud.centre, size, colour.filled())]).map_err(bad)?;
+        let dot = |at: (i32, i32)| Place { x: at.0 - 7, y: at.1, width: 14 };
+        let mut taken: Vec<Place> = clouds.iter().map(|cloud| dot(chart.backend_coord(&cloud.centre))).collect();
+        let (left, right) = (MARGIN + size.y_labels_width, size.width - MARGIN);
+        let mut hints = Vec::new();
+        // Who is asked about has the first choice of a place for its name.
+        let mut sorted: Vec<&Cloud> = clouds.iter().collect();
+        sorted.sort_by_key(|cloud| (cloud.name != HAKMEM, named.base != Some(&cloud.name)));
+        for cloud in sorted {
+            let colour = named.colours.of(&cloud.name);
+            let radius = if cloud.name == HAKMEM { 9 } else { 7 };
+            chart.draw_series([Circle::new(cloud.centre, radius, colour.filled())]).map_err(bad)?;
             let at = chart.backend_coord(&cloud.centre);
-            let place = free_place((at.0 + 13, at.1), &taken);
+            let label = named.label(&cloud.name);
+            let place = labels::beside(at, &label, &taken, (left, right), (MARGIN, size.height - X_LABELS - MARGIN));
+            if (place.y - at.1).abs() >= labels::LINE {
+                let near = at.0.clamp(place.x - 2, place.x + place.width + 2);
+                area.draw(&PathElement::new(vec![at, (near, place.y)], colour.mix(0.6))).map_err(bad)?;
+            }
+            text(area, &label, (place.x, place.y), HPos::Left)?;
             taken.push(place);
-            text(area, &cloud.name, place, 13, HPos::Left, 1.0)?;
+            let (x, y) = (format::number(cloud.centre.0), format::number(cloud.centre.1));
+            hints.push(Hint { at, text: format!("{}: {x_name} {x}, {y_name} {y}", cloud.name) });
         }
-        Ok(())
+        Ok(hints)
     })
-}
-
-/// Labels move away from those that are there already, by whole lines, up and down in turn.
-fn free_place(wanted: (i32, i32), taken: &[(i32, i32)]) -> (i32, i32) {
-    let free =
-        |place: (i32, i32)| taken.iter().all(|other| (other.0 - place.0).abs() > 100 || (other.1 - place.1).abs() > 13);
-    (0..20)
-        .map(|step: i32| (wanted.0, wanted.1 + (step + 1) / 2 * 14 * if step % 2 == 0 { 1 } else { -1 }))
-        .find(|&place| free(place))
-        .unwrap_or(wanted)
 }
 
 fn range(values: impl Iterator<Item = f64>, room_above: f64) -> std::ops::Range<f64> {
@@ -206,100 +254,53 @@ fn range(values: impl Iterator<Item = f64>, room_above: f64) -> std::ops::Range<
     (least - width * 0.08).max(0.0)..most + width * room_above
 }
 
-pub struct Lead {
-    pub row: String,
-    /// Above 1: hakmem is better by that factor.
-    pub advantage: f64,
-    pub note: String,
-    pub noise: bool,
-}
-
-/// Bars from a middle line, on a logarithmic scale: to the right hakmem is ahead.
-pub fn leads(title: &str, leads: &[Lead]) -> Result<String> {
-    const LINE: i32 = 20;
-    const LEFT: i32 = 380;
-    const RIGHT: i32 = 160;
-    const TOP: i32 = 26;
-    let height = LINE * leads.len() as i32 + TOP + 8;
-    let most = leads.iter().map(|lead| lead.advantage.log2().abs()).fold(0.1, f64::max).min(4.0);
-    let half = f64::from(WIDE as i32 - LEFT - RIGHT) / 2.0;
-    let centre = LEFT + half as i32;
-    let x = |advantage: f64| centre + (advantage.log2().clamp(-most, most) / most * half).round() as i32;
-    draw((WIDE, height as u32), title, |area| {
-        text(area, "worse", (centre - 8, 10), 12, HPos::Right, 0.7)?;
-        text(area, "hakmem better", (centre + 8, 10), 12, HPos::Left, 0.7)?;
-        for (index, lead) in leads.iter().enumerate() {
-            let middle = TOP + LINE * index as i32 + LINE / 2;
-            text(area, &shortened(&lead.row), (LEFT - 10, middle), 12, HPos::Right, 0.9)?;
-            let colour = match (lead.noise, lead.advantage >= 1.0) {
-                (true, _) => RGBColor(140, 144, 150).mix(0.6),
-                (false, true) => RGBColor(74, 157, 78).mix(0.9),
-                (false, false) => RGBColor(205, 66, 70).mix(0.9),
-            };
-            let end = x(lead.advantage);
-            let (from, to) = (centre.min(end), centre.max(end).max(centre.min(end) + 1));
-            area.draw(&Rectangle::new([(from, middle - 6), (to, middle + 6)], colour.filled())).map_err(bad)?;
-            text(area, &lead.note, (WIDE as i32 - RIGHT + 10, middle), 12, HPos::Left, 0.8)?;
-        }
-        let line = vec![(centre, TOP - 6), (centre, height - 4)];
-        area.draw(&PathElement::new(line, INK.mix(0.6))).map_err(bad)
-    })
-}
-
-fn shortened(name: &str) -> String {
-    const LONGEST: usize = 56;
-    if name.chars().count() <= LONGEST {
-        return name.into();
-    }
-    name.chars().take(LONGEST - 1).chain(['…']).collect()
-}
-
 pub struct Course {
     pub name: String,
-    /// One for each date; a gap where there was no value.
+    /// One for each file; a gap where there was no value.
     pub values: Vec<Option<f64>>,
 }
 
-/// Lines over several result files. Less is better.
-pub fn courses(title: &str, dates: &[String], y_name: &str, colours: &Colours, courses: &[Course]) -> Result<String> {
-    const HEIGHT: u32 = 340;
+/// Lines over several result files, which are numbered from 1. Less is better.
+pub fn courses(title: &str, files: &[String], y_name: &str, named: &Named, courses: &[Course]) -> Result<String> {
     let ys = range(courses.iter().flat_map(|course| course.values.iter().flatten().copied()), 0.1);
-    let last = dates.len().saturating_sub(1) as f64;
-    draw((HALF, HEIGHT), title, |area| {
+    let last = files.len().saturating_sub(1) as f64;
+    draw(title, |area, size| {
+        let room = room_for_names(named, courses.iter().map(|course| course.name.as_str()));
         let mut chart = ChartBuilder::on(area)
-            .margin(8)
-            .x_label_area_size(40)
-            .y_label_area_size(64)
-            .build_cartesian_2d(-0.15..last + 0.6, ys)
+            .margin(MARGIN)
+            .margin_right(room)
+            .x_label_area_size(X_LABELS)
+            .y_label_area_size(size.y_labels_width)
+            .build_cartesian_2d(-0.15..last + 0.15, ys.clone())
             .map_err(bad)?;
         styled(&mut chart.configure_mesh())
             .y_desc(y_name)
             .x_labels(0)
-            .y_label_formatter(&|value| format::number(*value))
+            .y_label_formatter(&|value| mark(*value, ys.end - ys.start, Y_LABELS))
             .draw()
             .map_err(bad)?;
-        // As many as there is room for; of more than three, the day alone.
-        for (index, date) in dates.iter().enumerate().step_by(dates.len().div_ceil(5).max(1)) {
-            let at = chart.backend_coord(&(index as f64, 0.0)).0;
-            let day = date.get(..10).filter(|_| dates.len() > 3).unwrap_or(date);
-            text(area, day, (at.max(90), HEIGHT as i32 - 26), 12, HPos::Center, 0.8)?;
+        for index in (0..files.len()).step_by(files.len().div_ceil(size.x_labels * 2).max(1)) {
+            let at = chart.backend_coord(&(index as f64, ys.start)).0;
+            text(area, &(index + 1).to_string(), (at, size.height - X_LABELS + 4), HPos::Center)?;
         }
-        let mut taken: Vec<(i32, i32)> = Vec::new();
+        let mut hints = Vec::new();
+        let mut ends = Vec::new();
         for course in courses {
-            let colour = colours.of(&course.name);
+            let colour = named.colours.of(&course.name);
+            let numbered = course.values.iter().enumerate();
             let points: Vec<(f64, f64)> =
-                course.values.iter().enumerate().filter_map(|(index, value)| Some((index as f64, (*value)?))).collect();
-            let width = if course.name == HAKMEM { 3 } else { 2 };
-            chart.draw_series([PathElement::new(points.clone(), colour.stroke_width(width))]).map_err(bad)?;
+                numbered.filter_map(|(index, value)| Some((index as f64, (*value)?))).collect();
+            let style = colour.stroke_width(named.width(&course.name));
+            chart.draw_series([PathElement::new(points.clone(), style)]).map_err(bad)?;
             chart.draw_series(points.iter().map(|&point| Circle::new(point, 4, colour.filled()))).map_err(bad)?;
-            if let Some(point) = points.last() {
-                let at = chart.backend_coord(point);
-                let place = free_place((at.0 + 9, at.1), &taken);
-                taken.push(place);
-                text(area, &course.name, place, 12, HPos::Left, 1.0)?;
+            for point in &points {
+                let words = format!("{}: {} in {}", course.name, format::number(point.1), files[point.0 as usize]);
+                hints.push(Hint { at: chart.backend_coord(point), text: words });
             }
+            ends.extend(points.last().map(|point| (course.name.as_str(), chart.backend_coord(point))));
         }
-        Ok(())
+        names_at_the_right(area, size, named, &ends, size.width - room + 14)?;
+        Ok(hints)
     })
 }
 
@@ -309,33 +310,33 @@ mod tests {
 
     #[test]
     fn pictures_take_the_pages_colour_and_need_nothing_from_elsewhere() {
-        let bar = |name: &str, value| Bar {
-            name: name.into(),
-            value,
-            samples: vec![1.0, 2.0],
-            note: if value.is_some() { "1 <s>".into() } else { String::new() },
-        };
-        let colours = Colours::new(["a".into()]);
-        let svg = bars("t\"<", &colours, &[bar("hakmem", Some(1.5)), bar("a", None)]).unwrap();
-        assert!(svg.contains("currentColor") && svg.contains("failed") && svg.contains("viewBox"), "{svg}");
+        let colours = Colours::new(["hakmem".into(), "<s>".into()]);
+        let named = Named { colours: &colours, base: Some("<s>") };
+        let course = |name: &str| timeline::Course { allocator: name.into(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
+        let svg = memory("t\"<", &named, &[course("hakmem"), course("<s>")]).unwrap();
+        assert_eq!(svg.matches("<svg ").count(), 3);
+        assert!(svg.contains("currentColor") && svg.contains("viewBox") && svg.contains("class=\"small\""), "{svg}");
+        assert!(svg.contains("&lt;s&gt; (base)") && svg.contains("hakmem: 2.00 MiB after 1.00 s"), "{svg}");
         assert!(!svg.contains("http") && !svg.contains("<s>") && !svg.contains(INK_IN_SVG), "{svg}");
+    }
+
+    #[test]
+    fn marks_have_the_digits_that_they_need() {
+        assert_eq!([0.05, 0.1].map(|value| mark(value, 0.455, 10)), ["0.05", "0.10"]);
+        assert_eq!([0.0, 20.0].map(|value| mark(value, 60.0, 10)), ["0", "20"]);
+        assert_eq!(mark(20_000.0, 60_000.0, 10), "20.0 k");
     }
 
     #[test]
     fn nothing_and_zeros_can_be_drawn() {
         let colours = Colours::new([]);
-        assert!(bars("", &colours, &[]).is_ok());
-        assert!(scatter("", "x", "y", &colours, &[]).is_ok());
+        let named = Named { colours: &colours, base: None };
+        assert!(memory("", &named, &[]).is_ok());
+        let nothing = timeline::Course { allocator: "a".into(), points: vec![(0.0, 0.0), (0.0, 0.0)] };
+        assert!(memory("", &named, &[nothing]).is_ok());
+        assert!(scatter("", "x", "y", &named, &[]).is_ok());
         let cloud = Cloud { name: "a".into(), samples: vec![(0.0, 0.0)], centre: (0.0, 0.0) };
-        assert!(scatter("", "x", "y", &colours, &[cloud]).is_ok());
-        assert!(leads("", &[]).is_ok());
-        assert!(courses("", &[], "y", &colours, &[]).is_ok());
-    }
-
-    #[test]
-    fn labels_do_not_cover_each_other() {
-        let first = free_place((10, 10), &[]);
-        let second = free_place((12, 11), &[first]);
-        assert!((first.1 - second.1).abs() > 13);
+        assert!(scatter("", "x", "y", &named, &[cloud]).is_ok());
+        assert!(courses("", &[], "y", &named, &[]).is_ok());
     }
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-//! Several results, in the order of their dates.
+//! Several results, in the order of their dates. Each is labelled with its file and date.
 
 use crate::allocators::HAKMEM;
-use crate::analysis::{self, Measure};
+use crate::analysis::{self, Against, Measure};
 use crate::results::Results;
 
 pub struct History {
-    /// With the commit, if it is known.
-    pub dates: Vec<String>,
-    /// For each allocator, its geometric means of time and memory in each file.
+    pub labels: Vec<String>,
+    /// For each allocator, its geometric means of time and memory in each file, to the baseline.
     pub means: Vec<(String, Vec<[Option<f64>; 2]>)>,
     pub lines: Vec<Line>,
 }
@@ -41,7 +40,8 @@ pub fn of(all: &[&Results]) -> History {
         add_new(&mut names, found);
         add_new(&mut rows, results.rows.iter().map(|row| row.name.as_str()));
     }
-    let means: Vec<Vec<analysis::Mean>> = sorted.iter().map(|results| analysis::means(results)).collect();
+    let means: Vec<Vec<analysis::Mean>> =
+        sorted.iter().map(|results| analysis::means(results, Against::of(&results.rows, false))).collect();
     let means_of = |name: &str| -> Vec<[Option<f64>; 2]> {
         let of_file = |means: &Vec<analysis::Mean>| {
             let mean = means.iter().find(|mean| mean.allocator == name);
@@ -51,7 +51,7 @@ pub fn of(all: &[&Results]) -> History {
     };
     let lines = rows.iter().flat_map(|row| Measure::ALL.map(|measure| line(&sorted, row, measure)));
     History {
-        dates: sorted.iter().map(|results| date(results)).collect(),
+        labels: labels(&sorted),
         means: names.iter().map(|&name| (name.to_owned(), means_of(name))).collect(),
         lines: lines.filter(|line| line.values.iter().any(Option::is_some)).collect(),
     }
@@ -65,12 +65,23 @@ fn add_new<'a>(list: &mut Vec<&'a str>, found: impl Iterator<Item = &'a str>) {
     }
 }
 
-fn date(results: &Results) -> String {
-    let minute = results.started.get(..16).unwrap_or(&results.started).replace('T', " ");
-    match &results.commit {
-        Some(commit) => format!("{minute} {}", commit.get(..7).unwrap_or(commit)),
-        None => minute,
-    }
+/// "older.json, 2026-01-01 12:00, aaaaaaa".
+pub fn labels(all: &[&Results]) -> Vec<String> {
+    let names: Vec<Option<String>> = all.iter().map(|results| file_name(results)).collect();
+    let label = |(results, name): (&&Results, &Option<String>)| {
+        // Files of one name in several folders are told apart by their folders.
+        let shared = names.iter().filter(|other| *other == name).count() > 1;
+        let path = results.file.as_ref().filter(|_| shared).map(|path| path.display().to_string());
+        let minute = results.started.get(..16).unwrap_or(&results.started).replace('T', " ");
+        let commit = results.commit.as_ref().map(|commit| commit.get(..7).unwrap_or(commit).to_owned());
+        let parts = [path.or_else(|| name.clone()), Some(minute), commit];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    };
+    all.iter().zip(&names).map(label).collect()
+}
+
+fn file_name(results: &Results) -> Option<String> {
+    Some(results.file.as_ref()?.file_name()?.to_string_lossy().into_owned())
 }
 
 fn line(sorted: &[&Results], name: &str, measure: Measure) -> Line {
@@ -78,7 +89,7 @@ fn line(sorted: &[&Results], name: &str, measure: Measure) -> Line {
     let values = sorted.iter().map(|results| {
         let row = results.rows.iter().find(|row| row.name == name)?;
         figure = measure.figure(row)?;
-        let standings = analysis::standings(row, measure);
+        let standings = analysis::standings(row, measure, Against::Best);
         standings.iter().find(|standing| standing.allocator == HAKMEM).map(|standing| standing.value)
     });
     let values = values.collect();

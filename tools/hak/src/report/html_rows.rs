@@ -4,36 +4,33 @@
 use maud::{Markup, html};
 
 use crate::allocators::HAKMEM;
-use crate::analysis::{self, Measure, Standing};
+use crate::analysis::{self, Against, Measure, Standing};
 use crate::report::format;
+use crate::report::html::folded;
 use crate::report::latency;
 use crate::results::{Results, Row};
 use crate::stats::Difference;
 
-/// Green for the best, redder for worse: full red from three times the best on.
-fn heat(relative: f64) -> String {
-    let worse = (relative.log2() / 3f64.log2()).clamp(0.0, 1.0);
-    if worse < 0.02 {
-        "background: rgba(var(--good), .38)".into()
-    } else {
-        format!("background: rgba(var(--bad), {:.2})", worse * 0.5)
-    }
+/// Blue for less and orange for more than the one that is compared with: full from three times on.
+fn heat(ratio: f64) -> String {
+    let strength = (ratio.log2().abs() / 3f64.log2()).min(1.0) * 0.5;
+    format!("background: rgba(var({}), {strength:.2})", if ratio < 1.0 { "--good" } else { "--bad" })
 }
 
-pub fn heat_table(results: &Results, measure: Measure) -> Markup {
+pub fn heat_table(results: &Results, measure: Measure, against: Against) -> Markup {
     let names: Vec<&str> = results.allocators.iter().map(|allocator| allocator.name.as_str()).collect();
     html! {
         div.scroll { table {
             tr { th { "row" } @for name in &names { th.hakmem[*name == HAKMEM] { (name) } } }
             @for (family, rows) in families(results) {
-                @if rows.iter().any(|row| !analysis::standings(row, measure).is_empty()) {
+                @if rows.iter().any(|row| !analysis::standings(row, measure, against).is_empty()) {
                     tr.family { td colspan=(names.len() + 1) { (family) } }
                 }
                 @for row in rows {
-                    @let standings = analysis::standings(row, measure);
+                    @let standings = analysis::standings(row, measure, against);
                     @if !standings.is_empty() {
                         tr {
-                            td title=(row.command.join(" ")) { (row.name) }
+                            td title=(format::command(&row.command)) { (row.name) }
                             @for name in &names { (heat_cell(row, &standings, name)) }
                         }
                     }
@@ -49,8 +46,13 @@ fn heat_cell(row: &Row, standings: &[Standing], name: &str) -> Markup {
         return html! { td title=(reason.unwrap_or("no value")) { @if reason.is_some() { "failed" } @else { "-" } } };
     };
     let noise = standing.difference == Some(Difference::Noise);
-    let hint = format!("{} {}", format::number(standing.value), format::difference(standing.difference));
-    html! { td.noise[noise].hakmem[name == HAKMEM] style=(heat(standing.relative)) title=(hint) { (format!("{:.2}", standing.relative)) } }
+    let hint = format!("{} {}", format::number(standing.value), standing.difference.map_or("", format::difference));
+    let style = standing.ratio.filter(|_| !noise).map(heat);
+    html! {
+        td.noise[noise].hakmem[name == HAKMEM] style=[style] title=(hint) {
+            (standing.ratio.map_or("-".into(), |ratio| format!("{ratio:.2}")))
+        }
+    }
 }
 
 /// In the order of the suite.
@@ -69,38 +71,49 @@ pub fn latencies(results: &Results) -> Markup {
     let tables = latency::tables(results);
     html! {
         @if !tables.is_empty() {
-            h2 { "Single calls" }
-            p.soft { (latency::EXPLAINED) }
-        }
-        @for table in &tables {
-            h3 { (table.row.name) }
-            div.scroll { table {
-                tr { th { "allocator" } @for key in &table.keys { th { (latency::title(key)) } } }
-                @for (name, values) in &table.lines {
-                    tr {
-                        td.hakmem[*name == HAKMEM] { (name) }
-                        @for value in values { td { (value.map_or("-".into(), format::number)) } }
-                    }
-                }
-            } }
+            (folded("Single calls", html! {
+                p.soft { (latency::EXPLAINED) }
+                @for table in &tables { (latency_table(table)) }
+            }))
         }
     }
 }
 
-pub fn value_table(results: &Results) -> Markup {
+fn latency_table(table: &latency::Table) -> Markup {
+    html! {
+        h3 { (table.row.name) }
+        div.scroll { table {
+            tr { th { "allocator" } @for key in &table.keys { th { (latency::title(key)) } } }
+            @for (name, values) in &table.lines {
+                tr {
+                    td.hakmem[*name == HAKMEM] { (name) }
+                    @for value in values { td { (value.map_or("-".into(), format::number)) } }
+                }
+            }
+        } }
+    }
+}
+
+pub fn value_table(results: &Results, against: Against) -> Markup {
+    let names: Vec<&str> = results.allocators.iter().map(|allocator| allocator.name.as_str()).collect();
     html! {
         div.scroll { table {
-            tr { th { "row" } th.text { "figure" } @for allocator in &results.allocators { th.hakmem[allocator.name == HAKMEM] { (allocator.name) } } }
+            tr {
+                th { "row" }
+                th.text { "figure" }
+                @for name in &names { th.hakmem[*name == HAKMEM] { (name) } }
+            }
             @for row in &results.rows {
                 @for measure in Measure::ALL {
-                    @let standings = analysis::standings(row, measure);
+                    @let standings = analysis::standings(row, measure, against);
                     @if !standings.is_empty() {
                         tr {
                             td { (row.name) }
                             td.text { (measure.figure(row).unwrap_or_default()) }
-                            @for allocator in &results.allocators {
-                                @let standing = standings.iter().find(|standing| standing.allocator == allocator.name);
-                                td.hakmem[allocator.name == HAKMEM] { (standing.map_or("-".into(), |standing| format::number(standing.value))) }
+                            @for name in &names {
+                                @let standing = standings.iter().find(|standing| standing.allocator == *name);
+                                @let value = standing.map_or("-".into(), |standing| format::number(standing.value));
+                                td.hakmem[*name == HAKMEM] { (value) }
                             }
                         }
                     }

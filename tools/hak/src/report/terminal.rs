@@ -1,26 +1,38 @@
 // SPDX-License-Identifier: MIT
-//! What `compare` and `bench` print at their end.
+//! What `compare` prints at its end.
 
 use std::fmt::Write;
 
-use crate::analysis::{self, Measure};
+use crate::analysis::Against;
 use crate::report::format;
-use crate::report::latency;
-use crate::report::metrics::{self, METRICS};
-use crate::report::table;
-use crate::results::{Kind, Results, Row, State, SystemCalls};
+use crate::report::metrics::{self, METRICS, Metric, PEAK, WALL};
+use crate::report::table::{self, Fitted};
+use crate::report::timeline;
+use crate::results::{Results, Row, State, SystemCalls};
 use crate::stats;
 use crate::syscalls::CALLS;
+use crate::verdict;
 
-pub fn comparison(results: &Results) -> String {
+/// Ratios are to the baseline, or to the best where that is asked for.
+pub fn comparison(results: &Results, best: bool) -> String {
+    let width = table::width();
     let mut out = String::new();
     for row in &results.rows {
-        let rounds = row.columns.iter().map(|column| column.samples.len()).max().unwrap_or(0);
-        let _ = writeln!(out, "\n{}\n{rounds} rounds, {}", row.name, results.machine.line());
-        for metric in &METRICS {
-            out += &metric_table(row, metric);
+        let against = Against::of(std::slice::from_ref(row), best);
+        let _ = writeln!(out, "\n{}", format::title(row));
+        if let Some(reason) = &row.not_run {
+            let _ = writeln!(out, "not run: {reason}");
         }
-        out += &system_calls(row);
+        if row.columns.iter().all(|column| column.samples.is_empty() && column.failure.is_none()) {
+            continue;
+        }
+        out += &verdicts(row, width);
+        out += &main_table(row, against, width);
+        out += &memory_over_time(row, width);
+        for metric in METRICS.iter().filter(|metric| ![WALL.name, PEAK.name].contains(&metric.name)) {
+            out += &metric_table(row, metric, against, width);
+        }
+        out += &system_calls(row, against, width);
         out += "\nserved by\n";
         for column in &row.columns {
             let text = match (&column.failure, &column.proof) {
@@ -30,42 +42,114 @@ pub fn comparison(results: &Results) -> String {
             };
             let _ = writeln!(out, " {:<14} {text}", column.allocator);
         }
+        out += &format!("\n{}", table::paragraph(&explained(against), width));
     }
-    let _ = writeln!(
-        out,
-        "\nRatios are of medians, to the best; spread is from the smallest to the largest, by the median.\n{}",
-        stats::how_noise_is_told()
-    );
+    out += &table::paragraph(&stats::how_noise_is_told(), width);
+    out += &table::paragraph(&results.machine.line(), width);
+    if results.state == State::Interrupted {
+        out += "The measurement was interrupted.\n";
+    }
     out
 }
 
-fn metric_table(row: &Row, metric: &metrics::Metric) -> String {
-    let lines = metrics::lines(row, metric);
+/// What the ratios of a row are.
+pub fn explained(against: Against) -> String {
+    format!(
+        "Ratios are to {}: 1.00 is as much, 0.50 half of it, less is better. They are geometric means of the rounds' \
+         ratios, with their {:.0} % confidence intervals. Values are medians; spread is from the smallest to the \
+         largest, by the median.",
+        against.name(),
+        stats::CONFIDENCE * 100.0
+    )
+}
+
+fn verdicts(row: &Row, width: Option<usize>) -> String {
+    let verdicts = verdict::of(row);
+    let Some(first) = verdicts.first() else {
+        return "There is nothing to compare with.\n".into();
+    };
+    let sentences = verdicts.iter().map(|verdict| table::paragraph(&verdict.sentence(), width));
+    let footing = table::paragraph(&verdict::footing(first, verdict::rounds(row)), width);
+    sentences.chain([footing]).collect()
+}
+
+/// The answer in figures: time and memory.
+fn main_table(row: &Row, against: Against, width: Option<usize>) -> String {
+    let (walls, peaks) = (metrics::lines(row, &WALL, against), metrics::lines(row, &PEAK, against));
+    if walls.is_empty() {
+        return String::new();
+    }
+    let mut table = Fitted::new("allocator")
+        .number("seconds", Some(1))
+        .number("min", Some(4))
+        .number("spread", Some(3))
+        .number(WALL.name, None)
+        .text("", None)
+        .number("MiB", Some(2))
+        .number(PEAK.name, None)
+        .text("", None);
+    for wall in &walls {
+        let Some(peak) = peaks.iter().find(|peak| peak.allocator == wall.allocator) else { continue };
+        table.row(vec![
+            wall.allocator.clone(),
+            format::number(wall.summary.median),
+            format::number(wall.summary.min),
+            format::percent(wall.summary.spread()),
+            wall.ratio(),
+            wall.remark().into(),
+            format::number(peak.summary.median),
+            peak.ratio(),
+            peak.remark().into(),
+        ]);
+    }
+    format!("\n{}", table.fit(width))
+}
+
+fn memory_over_time(row: &Row, width: Option<usize>) -> String {
+    let courses = timeline::of(row);
+    let end = courses.iter().map(timeline::Course::end).fold(0.0, f64::max);
+    let top = courses.iter().map(timeline::Course::top).fold(0.0, f64::max);
+    if courses.is_empty() || end <= 0.0 || top <= 0.0 {
+        return String::new();
+    }
+    let names = courses.iter().map(|course| course.allocator.chars().count()).max().unwrap_or(0);
+    let length = width.unwrap_or(80).saturating_sub(names + 13).clamp(8, 60);
+    let mut out = format!("\n memory over {} s, highest in MiB\n", format::number(end));
+    for course in &courses {
+        let line = timeline::sparkline(course, end, top, length);
+        let highest = format::number(course.top());
+        let _ = writeln!(out, " {:<names$}  {line:<length$}  {highest:>7}", course.allocator);
+    }
+    out
+}
+
+fn metric_table(row: &Row, metric: &Metric, against: Against, width: Option<usize>) -> String {
+    let lines = metrics::lines(row, metric, against);
     // Most programs have none at all.
     if lines.is_empty() || lines.iter().all(|line| line.summary.max == 0.0) {
         return String::new();
     }
-    let title = if metric.unit.is_empty() { metric.name.into() } else { format!("{} ({})", metric.name, metric.unit) };
-    let mut table = table::new(&[&title, "min", "median", "spread", "ratio", ""]);
-    for line in lines {
-        table.add_row([
+    let mut table = Fitted::new(&metric.title())
+        .number("min", Some(2))
+        .number("median", None)
+        .number("spread", Some(1))
+        .number("ratio", None)
+        .text("", None);
+    for line in &lines {
+        table.row(vec![
             line.allocator.clone(),
             format::number(line.summary.min),
             format::number(line.summary.median),
             format::percent(line.summary.spread()),
-            line.ratio.map_or("-".into(), format::ratio),
-            format::difference(line.difference).into(),
+            line.ratio(),
+            line.remark().into(),
         ]);
     }
-    if let Some(column) = table.column_mut(0) {
-        column.set_constraint(comfy_table::ColumnConstraint::LowerBoundary(comfy_table::Width::Fixed(20)));
-    }
-    table::align_right(&mut table, 1..5);
-    format!("\n{table}\n")
+    format!("\n{}", table.fit(width))
 }
 
-fn system_calls(row: &Row) -> String {
-    let counted: Vec<_> = row
+fn system_calls(row: &Row, against: Against, width: Option<usize>) -> String {
+    let mut counted: Vec<_> = row
         .columns
         .iter()
         .filter_map(|column| match &column.system_calls {
@@ -73,109 +157,27 @@ fn system_calls(row: &Row) -> String {
             _ => None,
         })
         .collect();
-    let Some(best) = counted.iter().map(|(_, _, total)| *total).min() else {
+    if counted.is_empty() {
         return "\nsystem calls for memory: n/a\n".into();
+    }
+    counted.sort_by_key(|(_, _, total)| *total);
+    let base = match against {
+        Against::One(name) => counted.iter().find(|(column, ..)| column.allocator == name),
+        Against::Best => counted.first(),
     };
-    let mut headers = vec!["calls (one run)"];
-    headers.extend(CALLS);
-    headers.extend(["all", "ratio"]);
-    let mut table = table::new(&headers);
+    let base = base.map(|(.., total)| *total);
+    let mut table = Fitted::new("calls (one run)");
+    for (place, call) in CALLS.iter().enumerate() {
+        table = table.number(call, Some(place as u8));
+    }
+    table = table.number("all", None).number("ratio", None);
     for (column, counts, total) in counted {
         let mut cells = vec![column.allocator.clone()];
         cells.extend(CALLS.iter().map(|&call| counts.get(call).copied().unwrap_or(0).to_string()));
         cells.push(total.to_string());
-        cells.push(metrics::ratio(total as f64, best as f64).map_or("-".into(), format::ratio));
-        table.add_row(cells);
+        let ratio = base.and_then(|base| metrics::ratio(total as f64, base as f64));
+        cells.push(ratio.map_or("-".into(), format::ratio));
+        table.row(cells);
     }
-    table::align_right(&mut table, 1..CALLS.len() + 3);
-    format!("\n{table}\n")
-}
-
-/// Rows where hakmem loses first, then the means.
-pub fn summary(results: &Results) -> String {
-    let mut out = String::new();
-    for measure in Measure::ALL {
-        out += &duel_table(results, measure);
-    }
-    out += &latency_tables(results);
-    out += &means_table(results);
-    let not_run: Vec<&Row> = results.rows.iter().filter(|row| row.not_run.is_some()).collect();
-    for row in &not_run {
-        let _ = writeln!(out, "not run: {}: {}", row.name, row.not_run.as_deref().unwrap_or_default());
-    }
-    let failures = results.failures();
-    for failure in &failures {
-        let _ = writeln!(out, "FAILED: {failure}");
-    }
-    let ran = results.rows.len() - not_run.len();
-    let _ = writeln!(
-        out,
-        "{ran} of {} rows ran under {} allocators in {} rounds; {} not run; {} failures",
-        results.rows.len(),
-        results.allocators.len(),
-        results.rounds,
-        not_run.len(),
-        failures.len()
-    );
-    if results.state == State::Interrupted {
-        out += "The measurement was interrupted.\n";
-    }
-    debug_assert!(results.kind == Kind::Bench);
-    out
-}
-
-fn duel_table(results: &Results, measure: Measure) -> String {
-    let duels = analysis::worst_first(results, measure);
-    if duels.is_empty() {
-        return String::new();
-    }
-    let title = format!("{}: rows, worst first", measure.name());
-    let mut table = table::new(&[&title, "hakmem", "best peer", "", "hakmem is", ""]);
-    for (row, duel) in &duels {
-        let better = if duel.advantage >= 1.0 { "better" } else { "WORSE" };
-        let by = if duel.advantage >= 1.0 { duel.advantage } else { 1.0 / duel.advantage };
-        table.add_row([
-            row.name.clone(),
-            format::number(duel.hakmem_value),
-            format::number(duel.peer_value),
-            duel.peer.clone(),
-            format!("{} {better}", format::ratio(by)),
-            match duel.difference {
-                stats::Difference::Real => String::new(),
-                other => format::difference(Some(other)).into(),
-            },
-        ]);
-    }
-    table::align_right(&mut table, 1..3);
-    table::align_right(&mut table, 4..5);
-    format!("\n{table}\n{}: {}.\n", measure.name(), analysis::count(&duels))
-}
-
-fn latency_tables(results: &Results) -> String {
-    let mut out = String::new();
-    for latency in latency::tables(results) {
-        let titles: Vec<String> = latency.keys.iter().map(|key| latency::title(key)).collect();
-        let mut headers = vec![latency.row.name.as_str()];
-        headers.extend(titles.iter().map(String::as_str));
-        let mut table = table::new(&headers);
-        for (name, values) in &latency.lines {
-            let values = values.iter().map(|value| value.map_or("-".into(), format::number));
-            table.add_row(std::iter::once(name.clone()).chain(values));
-        }
-        table::align_right(&mut table, 1..headers.len());
-        let _ = writeln!(out, "\n{table}");
-    }
-    if !out.is_empty() {
-        let _ = writeln!(out, "{}", latency::EXPLAINED);
-    }
-    out
-}
-
-fn means_table(results: &Results) -> String {
-    let mut table = table::new(&["allocator", "version", "time", "rows", "memory", "rows", "failed"]);
-    for row in table::mean_rows(results) {
-        table.add_row(row);
-    }
-    table::align_right(&mut table, 2..7);
-    format!("\n{table}\n{}\n{}\n\n", analysis::DEFINITIONS, stats::how_noise_is_told())
+    format!("\n{}", table.fit(width))
 }

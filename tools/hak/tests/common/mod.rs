@@ -10,6 +10,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+pub mod made;
+
 pub const BINARY: &str = env!("CARGO_BIN_EXE_hak");
 
 pub fn hak() -> assert_cmd::Command {

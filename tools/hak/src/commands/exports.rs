@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+//! The files that a command is asked for, and their forms.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::cli;
+use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+use crate::output::{self, Output};
+use crate::report;
+use crate::results::Results;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    Html,
+    Markdown,
+    Csv,
+}
+
+impl Form {
+    fn of_name(file: &Path) -> Result<Form> {
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => Ok(Form::Json),
+            Some("html") => Ok(Form::Html),
+            Some("md") => Ok(Form::Markdown),
+            Some("csv") => Ok(Form::Csv),
+            _ => {
+                let message = format!("--export {}: the name has to end in .json, .html, .md or .csv", file.display());
+                Err(failure(BAD_INPUT, message))
+            }
+        }
+    }
+
+    /// The first of the results in full; only a page and Markdown show others beside it.
+    fn text(self, all: &[&Results], best: bool) -> Result<Vec<u8>> {
+        match self {
+            Form::Json => Ok(all[0].json()?.into_bytes()),
+            Form::Html => Ok(report::html::page(all, best)?.into_bytes()),
+            Form::Markdown => Ok(report::markdown::tables(all, best)?.into_bytes()),
+            Form::Csv => report::csv::samples(all[0]),
+        }
+    }
+}
+
+pub struct Exports {
+    files: Vec<(Form, Output)>,
+    /// Ratios are to the best instead of the baseline.
+    best: bool,
+}
+
+impl Exports {
+    pub fn of(json: Option<&Path>, given: &cli::Exports) -> Result<Exports> {
+        let named = [
+            (Form::Json, json),
+            (Form::Html, given.html.as_deref()),
+            (Form::Markdown, given.markdown.as_deref()),
+            (Form::Csv, given.csv.as_deref()),
+        ];
+        let mut wanted = Vec::new();
+        for (form, file) in named {
+            if let Some(file) = file {
+                wanted.push((form, Output::of(file)?));
+            }
+        }
+        for file in &given.export {
+            wanted.push((Form::of_name(file)?, Output::of(file)?));
+        }
+        if wanted.iter().filter(|(_, output)| *output == Output::Standard).count() > 1 {
+            return Err(failure(BAD_INPUT, "only one file can be standard output"));
+        }
+        Ok(Exports { files: wanted, best: given.best })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    pub fn best(&self) -> bool {
+        self.best
+    }
+
+    /// For people: where standard output is one of the files, to standard error.
+    pub fn show(&self, text: &str) -> Result<()> {
+        if self.files.iter().any(|(_, output)| *output == Output::Standard) {
+            output::say(text.trim_end_matches('\n'));
+            return Ok(());
+        }
+        output::print(text)
+    }
+
+    /// Between rounds: the files with every sample.
+    pub fn keep(&self, results: &Results) -> Result<()> {
+        let mut kept = self.files.iter().filter(|(form, output)| *form == Form::Json && output.can_be_replaced());
+        kept.try_for_each(|(form, output)| output.write(&form.text(&[results], self.best)?))
+    }
+
+    /// All of them, whether or not one fails. The exit code.
+    pub fn write(&self, all: &[&Results]) -> u8 {
+        let mut code = 0;
+        for (form, output) in &self.files {
+            match form.text(all, self.best).and_then(|text| output.write(&text)) {
+                Ok(()) if *output == Output::Standard => {}
+                Ok(()) => output::say(format_args!("hak: wrote {output}")),
+                Err(error) => {
+                    output::say(format_args!("hak: {error:#}"));
+                    code = SOMETHING_FAILED;
+                }
+            }
+        }
+        code
+    }
+}

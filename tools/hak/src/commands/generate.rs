@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+//! `hak generate DIR`: the manual pages and the shells' completions, made from the command line's definition.
+//!
+//! For scripts/build-hak. It has no part in that definition, or the completions would offer it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+
+const COMPLETIONS: [(Shell, &str); 3] = [
+    (Shell::Bash, "bash-completion/completions/hak"),
+    (Shell::Zsh, "zsh/site-functions/_hak"),
+    (Shell::Fish, "fish/vendor_completions.d/hak.fish"),
+];
+
+/// The directory.
+pub fn asked_for() -> Option<PathBuf> {
+    let mut arguments = env::args_os().skip(1);
+    let is_it = arguments.next()? == "generate";
+    arguments.next().filter(|_| is_it).map(PathBuf::from)
+}
+
+/// Below the directory as below /usr/share.
+pub fn run(directory: &Path) -> Result<u8> {
+    let say = |path: &Path| format!("cannot write {}", path.display());
+    let pages = directory.join("man/man1");
+    fs::create_dir_all(&pages).with_context(|| say(&pages))?;
+    clap_mangen::generate_to(Cli::command(), &pages).with_context(|| say(&pages))?;
+    for (shell, name) in COMPLETIONS {
+        let file = directory.join(name);
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "hak", &mut text);
+        fs::create_dir_all(file.parent().expect("it has a directory")).with_context(|| say(&file))?;
+        fs::write(&file, text).with_context(|| say(&file))?;
+    }
+    Ok(0)
+}

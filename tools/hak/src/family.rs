@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+//! A program that is waited for with all that it leaves behind, and that gets the signals that hak gets.
+//!
+//! Processes whose parents have ended become children of hak (PR_SET_CHILD_SUBREAPER), so a program that goes
+//! on in the background is waited for too.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
+
+use crate::output::say;
+use crate::sampling;
+
+const HANDED_ON: [i32; 6] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
+
+pub struct Family {
+    first: Pid,
+    /// Once it has ended.
+    status: Option<ExitStatus>,
+    signals: SignalsInfo<WithOrigin>,
+}
+
+impl Family {
+    pub fn start(command: &mut Command) -> io::Result<Family> {
+        set_child_subreaper(Some(getpid()))?;
+        // Before the start, so that none is lost. What is ignored stays so, for the program too, as nohup needs it.
+        let taken = HANDED_ON.into_iter().filter(|signal| !is_ignored(*signal)).chain([SIGCHLD]);
+        let signals = SignalsInfo::new(taken)?;
+        let first = Pid::from_child(&command.spawn()?);
+        Ok(Family { first, status: None, signals })
+    }
+
+    pub fn first(&self) -> u32 {
+        self.first.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// Until the program and all that it has left behind have ended. How the program ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        loop {
+            for origin in self.signals.wait().collect::<Vec<_>>() {
+                match self.status {
+                    _ if origin.signal == SIGCHLD => {}
+                    None => hand_on(self.first, &origin),
+                    Some(status) => {
+                        say(format_args!("hak: not waited for any longer, without statistics: {}", left_behind()));
+                        return status;
+                    }
+                }
+            }
+            let running = self.status.is_none();
+            let others_are_left = self.take_ended();
+            let Some(status) = self.status else { continue };
+            if !others_are_left {
+                return status;
+            }
+            if running {
+                let first = self.first.as_raw_nonzero();
+                let left = left_behind();
+                say(format_args!("hak: process {first} has ended; waiting for what it left running: {left}"));
+                say("hak: their statistics come when they end; Ctrl-C ends the waiting");
+            }
+        }
+    }
+
+    /// Whether children are left.
+    fn take_ended(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.first => {
+                    self.status = Some(ExitStatus::from_raw(status.as_raw()));
+                }
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// What the kernel sends for a key of the terminal, it sends to the program itself as well.
+fn hand_on(program: Pid, origin: &Origin) {
+    if origin.cause == Cause::Kernel {
+        return;
+    }
+    if let Some(signal) = Signal::from_named_raw(origin.signal) {
+        let _ = kill_process(program, signal);
+    }
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: sigaction only fills in the old action, for which all zeros are a value.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// "1234 (nginx), 1235 (nginx)"
+fn left_behind() -> String {
+    let name = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!("{pid} ({})", name.trim_end())
+    };
+    let left = sampling::descendants(std::process::id());
+    left.iter().map(name).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+//! Where files are written, and what happens when they cannot be.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use common::{BINARY, hak, json};
+use predicates::prelude::*;
+use predicates::str::contains;
+
+fn results() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bench.json")
+}
+
+/// A comparison of one allocator, so that it is short; its temporary files are in a directory that can be looked at.
+fn compare(temporary: &Path) -> Command {
+    let mut command = Command::new(BINARY);
+    command.env_remove("LD_PRELOAD").env("TMPDIR", temporary).stdin(Stdio::null());
+    command.args(["compare", "--allocators", "glibc", "--rounds", "2"]);
+    command
+}
+
+fn files_in(directory: &Path) -> usize {
+    fs::read_dir(directory).unwrap().count()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The writing end of a pipe that nobody reads.
+fn closed_pipe() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+/// A link to the device, not the device: a tool that breaks this breaks the link alone.
+#[test]
+fn devices_and_the_links_to_them_stay_and_their_errors_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let full = directory.path().join("full");
+    symlink("/dev/full", &full).unwrap();
+    for option in ["--html", "--markdown", "--csv"] {
+        hak()
+            .arg("report")
+            .arg(option)
+            .arg(&full)
+            .arg(results())
+            .assert()
+            .code(1)
+            .stderr(contains("cannot write").and(contains("No space left on device")));
+        assert!(fs::symlink_metadata(&full).unwrap().is_symlink());
+    }
+    assert_eq!(files_in(directory.path()), 1);
+
+    let node = directory.path().join("null");
+    let made = Command::new("mknod").arg(&node).args(["c", "1", "3"]).stderr(Stdio::null()).status().unwrap();
+    if made.success() && File::create(&node).is_ok() {
+        hak().arg("report").arg("--html").arg(&node).arg(results()).assert().success();
+        assert!(fs::symlink_metadata(&node).unwrap().file_type().is_char_device());
+    } else {
+        eprintln!("skipped: this user may not make devices");
+    }
+}
+
+#[test]
+fn a_fifo_is_written_once_to_whom_it_leads() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let reader = Command::new("cat").arg(&fifo).stdout(Stdio::piped()).spawn().unwrap();
+    let mut command = compare(directory.path());
+    let output = command.arg("--json").arg(&fifo).args(["--", "true"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let read = reader.wait_with_output().unwrap().stdout;
+    let results: serde_json::Value = serde_json::from_slice(&read).expect("one result file and nothing else");
+    assert_eq!(results["state"], "complete");
+    assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn standard_output_takes_any_form_and_the_text_for_people_goes_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["-", "/dev/stdout"] {
+        let output = compare(directory.path()).args(["--json", name, "--", "true"]).output().unwrap();
+        let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+        assert_eq!(results["kind"], "compare");
+        assert!(text(&output.stderr).contains("wall time"));
+    }
+    for (option, begin) in [("--html", "<!DOCTYPE html>"), ("--markdown", "<!-- Generated"), ("--csv", "family,row,")] {
+        let assert = hak().args(["report", option, "-"]).arg(results()).assert().success();
+        assert!(text(&assert.get_output().stdout).starts_with(begin), "{option}");
+    }
+    let output = compare(directory.path()).args(["--json", "-", "--csv", "-", "--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("only one file can be standard output"));
+}
+
+#[test]
+fn names_tell_the_form() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = compare(directory.path());
+    for name in ["r.json", "r.html", "r.md", "r.csv"] {
+        command.args(["--export", name]);
+    }
+    let output = command.args(["--", "true"]).current_dir(directory.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let begin = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+    assert!(begin("r.html").starts_with("<!DOCTYPE"));
+    assert!(begin("r.md").starts_with("<!-- Generated"));
+    assert!(begin("r.csv").starts_with("family,row,"));
+    assert_eq!(json(&directory.path().join("r.json"))["state"], "complete");
+    let output = compare(directory.path()).args(["--export", "r.txt", "--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("has to end in .json"));
+}
+
+#[test]
+fn no_directory_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("no/page.html");
+    hak()
+        .arg("report")
+        .arg("--html")
+        .arg(&missing)
+        .arg(results())
+        .assert()
+        .code(2)
+        .stderr(contains("no/page.html: No such file or directory"));
+    assert_eq!(files_in(directory.path()), 0);
+}
+
+#[test]
+fn output_that_nobody_reads_is_an_error_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let assert_told = |output: Output, reason: &str| {
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("cannot write standard output") && error.contains(reason), "{error}");
+        assert!(!error.contains("panicked"), "{error}");
+        assert_eq!(files_in(directory.path()), 0);
+    };
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
+    for arguments in [&["peers"][..], &["--help"], &["bench", "--list"], &["--version"]] {
+        let run = |stdout: Stdio| Command::new(BINARY).args(arguments).stdout(stdout).output().unwrap();
+        assert_told(run(closed_pipe()), "Broken pipe");
+        assert_told(run(full()), "No space left");
+    }
+    let run = |stdout: Stdio| compare(directory.path()).args(["--", "true"]).stdout(stdout).output().unwrap();
+    assert_told(run(closed_pipe()), "Broken pipe");
+    assert_told(run(full()), "No space left");
+}
+
+#[test]
+fn a_closed_error_output_does_not_stop_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("page.html");
+    let mut command = compare(directory.path());
+    command.arg("--html").arg(&page).args(["--", "true"]).stdout(Stdio::piped()).stderr(closed_pipe());
+    let output = command.spawn().unwrap().wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("wall time"));
+    assert_eq!(files_in(directory.path()), 1, "only the page");
+}
+
+/// It waits for somebody to read the FIFO, which no first signal ends.
+#[test]
+fn an_end_at_once_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let mut command = compare(temporary.path());
+    command.arg("--html").arg(&fifo).args(["--", "true"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.by_ref().map(Result::unwrap).any(|line| line.contains("wall time")));
+    assert_eq!(files_in(temporary.path()), 0, "what the runs needed is gone before the files are written");
+    let ended = (0..200).any(|_| {
+        let _ = Command::new("kill").arg(child.id().to_string()).stderr(Stdio::null()).status();
+        std::thread::sleep(Duration::from_millis(20));
+        child.try_wait().unwrap().is_some()
+    });
+    assert!(ended, "two signals did not end it");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(files_in(directory.path()), 1);
+}
+
+/// A shell command of the user's that does not mind Ctrl-C holds it up, in the middle of the runs.
+#[test]
+fn an_end_at_once_ends_what_runs_and_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    let temporary = tempfile::tempdir().unwrap();
+    let prepare = format!("trap '' TERM INT; echo $$ > {0}.new; mv {0}.new {0}; sleep 60", ready.display());
+    let mut child = compare(temporary.path()).args(["--prepare", &prepare, "--", "true"]).spawn().unwrap();
+    while !ready.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(files_in(temporary.path()), 1);
+    let ended = (0..200).any(|_| {
+        let _ = Command::new("kill").arg(child.id().to_string()).stderr(Stdio::null()).status();
+        std::thread::sleep(Duration::from_millis(20));
+        child.try_wait().unwrap().is_some()
+    });
+    assert!(ended, "two signals did not end it");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(files_in(temporary.path()), 0);
+    let mut pid = String::new();
+    File::open(&ready).unwrap().read_to_string(&mut pid).unwrap();
+    let gone = (0..50).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        state.is_empty() || state.contains(") Z ")
+    });
+    assert!(gone, "the shell command is still there");
+}

@@ -13,8 +13,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#define CHECK(condition)                                                    \
-  do                                                                        \
+#define CHECK(condition)                                                      \
+  do                                                                          \
     if (!(condition)) bench_die("line %d: not so: %s", __LINE__, #condition); \
   while (0)
 
@@ -22,8 +22,7 @@ enum { MS = 1000000 };
 
 static void burn(uint64_t ns) {
   uint64_t start = meter_clock(CLOCK_THREAD_CPUTIME_ID);
-  while (meter_clock(CLOCK_THREAD_CPUTIME_ID) - start < ns) {
-  }
+  while (meter_clock(CLOCK_THREAD_CPUTIME_ID) - start < ns) {}
 }
 
 static void work_is_processor_time(void) {
@@ -63,8 +62,7 @@ static void what_was_before_a_call_is_not_its_own(void) {
 static atomic_bool over;
 
 static void *rival(void *unused) {
-  while (!atomic_load(&over)) {
-  }
+  while (!atomic_load(&over)) {}
   return unused;
 }
 

@@ -95,26 +95,26 @@ HAK_PUBLIC const char *hak_version(void) HAK_NOEXCEPT;
  *     live + cached + free_in_slabs = slab_bytes + large_bytes + huge_bytes
  * holds, where the right side counts what blocks can use (no tail waste). */
 typedef struct hak_stats {
-  size_t struct_bytes;   /* sizeof(hak_stats_t) of the library's version        */
-  size_t reserved;       /* range of addresses that the heap may grow in        */
-  size_t committed;      /* heap memory that may be written                     */
-  size_t dirty_free;     /* free memory kept resident for reuse                 */
-  size_t metadata;       /* committed for page map, slab records, thread heaps  */
-  size_t slab_bytes;     /* capacity of all slabs                               */
-  size_t large_bytes;    /* large blocks (64 KiB..4 MiB), live or cached        */
-  size_t huge_bytes;     /* huge blocks                                         */
-  size_t live;           /* in blocks that the program holds                    */
-  size_t cached;         /* in blocks that wait in threads' magazines           */
-  size_t free_in_slabs;  /* in free blocks of slabs                             */
-  size_t slab_count;     /* slabs in use                                        */
-  size_t heap_count;     /* thread heaps ever made                              */
+  size_t struct_bytes;      /* sizeof(hak_stats_t) of the library's version        */
+  size_t reserved;          /* range of addresses that the heap may grow in        */
+  size_t committed;         /* heap memory that may be written                     */
+  size_t dirty_free;        /* free memory kept resident for reuse                 */
+  size_t metadata;          /* committed for page map, slab records, thread heaps  */
+  size_t slab_bytes;        /* capacity of all slabs                               */
+  size_t large_bytes;       /* large blocks (64 KiB..4 MiB), live or cached        */
+  size_t huge_bytes;        /* huge blocks                                         */
+  size_t live;              /* in blocks that the program holds                    */
+  size_t cached;            /* in blocks that wait in threads' magazines           */
+  size_t free_in_slabs;     /* in free blocks of slabs                             */
+  size_t slab_count;        /* slabs in use                                        */
+  size_t heap_count;        /* thread heaps ever made                              */
   size_t heap_pooled_count; /* of them, waiting for a thread                    */
-  uint64_t refills;      /* magazines refilled from slabs                       */
-  uint64_t flushes;      /* magazines flushed to slabs                          */
-  uint64_t remote_frees; /* blocks sent to the slab of another thread           */
-  uint64_t adoptions;    /* slabs taken over from ended threads                 */
+  uint64_t refills;         /* magazines refilled from slabs                       */
+  uint64_t flushes;         /* magazines flushed to slabs                          */
+  uint64_t remote_frees;    /* blocks sent to the slab of another thread           */
+  uint64_t adoptions;       /* slabs taken over from ended threads                 */
   uint64_t mmap_calls, munmap_calls, madvise_calls, mremap_calls;
-  uint64_t errors;       /* double, invalid and mismatched frees reported       */
+  uint64_t errors; /* double, invalid and mismatched frees reported       */
 } hak_stats_t;
 
 /* Fills *out, allocating nothing. `out_bytes` is sizeof(*out) as the caller was

@@ -57,10 +57,8 @@ static uint64_t work(bench_worker_t *worker) {
     } else if (block[0] | block[bytes - 1]) {
       bench_die("calloc gave a block that is not zero");
     }
-    if (touch == PAGES)
-      bench_touch_pages(block, bytes);
-    else
-      bench_touch(block, bytes);
+    if (touch == PAGES) bench_touch_pages(block, bytes);
+    else bench_touch(block, bytes);
     ops += 2;
   } while (bench_more(worker, ops));
   return ops;

@@ -108,12 +108,14 @@ static _Noreturn void print_help(void) {
     }
   }
   if (bench_args.seconds > 0)
-    printf("  --seconds    length of the timed section (default %g)\n"
-           "  --ops        operations per worker instead of a length\n",
-           bench_args.seconds);
-  printf("  --seed       of the random numbers (default %llu)\n"
-         "  --verify     fill every block and check it before it is freed\n",
-         (unsigned long long)bench_args.seed);
+    printf(
+        "  --seconds    length of the timed section (default %g)\n"
+        "  --ops        operations per worker instead of a length\n",
+        bench_args.seconds);
+  printf(
+      "  --seed       of the random numbers (default %llu)\n"
+      "  --verify     fill every block and check it before it is freed\n",
+      (unsigned long long)bench_args.seed);
   exit(0);
 }
 
@@ -179,8 +181,7 @@ void bench_start(int argc, char **argv, const char *workload, double default_sec
 
 void bench_sleep(double seconds) {
   struct timespec left = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
-  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-  }
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
 }
 
 uint64_t bench_log_between(bench_rng_t *rng, uint64_t min, uint64_t max) {
@@ -222,7 +223,8 @@ void bench_check(const void *p, size_t bytes, uint64_t tag) {
   }
   uint64_t word = payload_word(tag, i);
   if (good) good = memcmp(block + i, &word, bytes - i) == 0;
-  if (!good) bench_die("payload damaged: block %p of %zu bytes, within the 16 bytes before offset %zu", p, bytes, i + 8);
+  if (!good)
+    bench_die("payload damaged: block %p of %zu bytes, within the 16 bytes before offset %zu", p, bytes, i + 8);
 }
 
 typedef struct seal {
@@ -382,10 +384,8 @@ static void begin_line(void) {
   if (state.line_bytes) return;
   put("workload=%s", state.workload);
   for (const bench_option_t *option = state.options; option->name; option++) {
-    if (option->kind == BENCH_CHOICE)
-      put(" %s=%s", option->name, option->choices[*option->value]);
-    else
-      put(" %s=%llu", option->name, (unsigned long long)*option->value);
+    if (option->kind == BENCH_CHOICE) put(" %s=%s", option->name, option->choices[*option->value]);
+    else put(" %s=%llu", option->name, (unsigned long long)*option->value);
   }
   put(" seed=%llu", (unsigned long long)bench_args.seed);
 }

@@ -161,10 +161,8 @@ BENCH_NORETURN void bench_out_of_memory(size_t bytes);
 BENCH_INLINE void *bench_alloc(size_t bytes, bool verify) {
   void *p = malloc(bytes);
   if (__builtin_expect(!p, 0)) bench_out_of_memory(bytes);
-  if (verify)
-    bench_seal(p, bytes, (uintptr_t)p);
-  else
-    bench_touch(p, bytes);
+  if (verify) bench_seal(p, bytes, (uintptr_t)p);
+  else bench_touch(p, bytes);
   bench_keep(p);
   return p;
 }

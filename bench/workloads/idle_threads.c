@@ -37,10 +37,8 @@ static void *idle_thread(void *argument) {
   /* The kept ones are spread over what was used, as they would be. */
   uint64_t left = 0;
   for (uint64_t i = 0; i < blocks; i++) {
-    if ((i + 1) * kept / blocks > left)
-      own[left++] = own[i];
-    else
-      bench_free(own[i], bench_args.verify);
+    if ((i + 1) * kept / blocks > left) own[left++] = own[i];
+    else bench_free(own[i], bench_args.verify);
   }
 
   pthread_mutex_lock(&crowd.lock);

@@ -38,7 +38,7 @@ typedef struct lane {
   pthread_cond_t ended;
   bool finished;
   pthread_barrier_t *line_up; /* where the first threads meet */
-  uintptr_t last; /* the thread that finished the section */
+  uintptr_t last;             /* the thread that finished the section */
 } lane_t;
 
 BENCH_INLINE void replace(lane_t *lane, bool verify) {
@@ -58,14 +58,10 @@ static void start_together(lane_t *lane) {
 
 static void *lane_thread(void *argument) {
   lane_t *lane = argument;
-  if (lane->predecessor)
-    bench_thread_join(lane->predecessor);
-  else
-    start_together(lane);
-  if (bench_args.verify)
-    replace(lane, true);
-  else
-    replace(lane, false);
+  if (lane->predecessor) bench_thread_join(lane->predecessor);
+  else start_together(lane);
+  if (bench_args.verify) replace(lane, true);
+  else replace(lane, false);
   lane->generations++;
 
   uintptr_t self = (uintptr_t)pthread_self();

@@ -52,11 +52,11 @@ static const bench_option_t options[] = {
 
 static meter_t *measured(void) {
   switch (latency.scenario) {
-  case GROWTH: return latency_growth();
-  case MASS_FREE: return latency_mass_free();
-  case THREAD_ENDS: return latency_thread_ends();
-  case FOREIGN_PURGE: return latency_foreign_purge();
-  default: return latency_large_churn();
+    case GROWTH: return latency_growth();
+    case MASS_FREE: return latency_mass_free();
+    case THREAD_ENDS: return latency_thread_ends();
+    case FOREIGN_PURGE: return latency_foreign_purge();
+    default: return latency_large_churn();
   }
 }
 
@@ -68,8 +68,10 @@ int main(int argc, char **argv) {
   meter_put(meter);
   meter_drop(meter);
   static const char *const figures[] = {
-      [GROWTH] = "worst_us",          [MASS_FREE] = "worst_us",
-      [THREAD_ENDS] = "worst_us",     [FOREIGN_PURGE] = "stall_us",
+      [GROWTH] = "worst_us",
+      [MASS_FREE] = "worst_us",
+      [THREAD_ENDS] = "worst_us",
+      [FOREIGN_PURGE] = "stall_us",
       [LARGE_CHURN] = "processor_ns_per_op",
   };
   bench_finish(figures[latency.scenario]);

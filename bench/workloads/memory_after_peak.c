@@ -30,9 +30,9 @@ enum { NEIGHBOURHOOD = 1000 };
 
 static bool freed(bench_rng_t *rng, size_t index) {
   switch (mode) {
-  case ALL: return true;
-  case RANDOM: return bench_below(rng, 10) != 0;
-  default: return index / NEIGHBOURHOOD % 10 != 0;
+    case ALL: return true;
+    case RANDOM: return bench_below(rng, 10) != 0;
+    default: return index / NEIGHBOURHOOD % 10 != 0;
   }
 }
 

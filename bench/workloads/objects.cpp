@@ -110,12 +110,12 @@ template <size_t Words> struct words final : shape {
 
 std::unique_ptr<shape> make_shape(uint64_t kind, uint64_t seed) {
   switch (kind) {
-  case 0: return std::make_unique<words<1>>(seed);
-  case 1: return std::make_unique<words<2>>(seed);
-  case 2: return std::make_unique<words<3>>(seed);
-  case 3: return std::make_unique<words<5>>(seed);
-  case 4: return std::make_unique<words<7>>(seed);
-  default: return std::make_unique<words<11>>(seed);
+    case 0: return std::make_unique<words<1>>(seed);
+    case 1: return std::make_unique<words<2>>(seed);
+    case 2: return std::make_unique<words<3>>(seed);
+    case 3: return std::make_unique<words<5>>(seed);
+    case 4: return std::make_unique<words<7>>(seed);
+    default: return std::make_unique<words<11>>(seed);
   }
 }
 
@@ -135,8 +135,9 @@ uint64_t play_shapes(bench_worker_t *) {
     total += shapes[i]->sum();
     expected += n * i + n * (n - 1) / 2;
   }
-  if (total != expected) bench_die("objects damaged: they sum up to %llu instead of %llu",
-                                   (unsigned long long)total, (unsigned long long)expected);
+  if (total != expected)
+    bench_die("objects damaged: they sum up to %llu instead of %llu", (unsigned long long)total,
+              (unsigned long long)expected);
   return 2 * count + 2; /* the vector's own block too */
 }
 
@@ -157,7 +158,7 @@ uint64_t work(bench_worker_t *worker) {
 
 void teardown(bench_worker_t *worker) { delete static_cast<window *>(worker->state); }
 
-} // namespace
+}  // namespace
 
 int main(int argc, char **argv) {
   bench_start(argc, argv, "objects", 0.4, options);

@@ -19,15 +19,16 @@ static const bench_option_t options[] = {
     {"pairs", BENCH_NUMBER, &pairs, 1, 512, NULL, "of one producer and one consumer"},
     {"min", BENCH_BYTES, &min_bytes, 16, BENCH_MIB, NULL, "smallest block"},
     {"max", BENCH_BYTES, &max_bytes, 16, BENCH_MIB, NULL, "largest block"},
-    {"backlog", BENCH_NUMBER, &backlog, 128, 1 << 24, NULL, "blocks that may be on the way; rounded down to a power of two"},
+    {"backlog", BENCH_NUMBER, &backlog, 128, 1 << 24, NULL,
+     "blocks that may be on the way; rounded down to a power of two"},
     {0},
 };
 
 enum { GROUP = 64 };
 
 typedef struct ring {
-  _Alignas(128) _Atomic uint64_t filled; /* written by the producer: release with the entries before it */
-  _Atomic uint64_t sections;             /* sections that the producer has ended */
+  _Alignas(128) _Atomic uint64_t filled;  /* written by the producer: release with the entries before it */
+  _Atomic uint64_t sections;              /* sections that the producer has ended */
   _Alignas(128) _Atomic uint64_t drained; /* written by the consumer: its entries may be used again */
   uint64_t sections_seen;                 /* the consumer's own */
   _Alignas(128) void **entries;
@@ -38,10 +39,8 @@ static ring_t *rings;
 /* Spins a little, since the other side is usually at work, then lets others run:
  * there may be more threads than processors. */
 static void wait_a_little(unsigned *spins) {
-  if (++*spins < 64)
-    __asm__ volatile("" ::: "memory");
-  else
-    sched_yield();
+  if (++*spins < 64) __asm__ volatile("" ::: "memory");
+  else sched_yield();
 }
 
 BENCH_INLINE uint64_t produce(bench_worker_t *worker, ring_t *ring, bool verify) {
@@ -51,7 +50,8 @@ BENCH_INLINE uint64_t produce(bench_worker_t *worker, ring_t *ring, bool verify)
     while (position + GROUP - atomic_load_explicit(&ring->drained, memory_order_acquire) > backlog)
       wait_a_little(&spins);
     for (unsigned i = 0; i < GROUP; i++)
-      ring->entries[position++ & (backlog - 1)] = bench_alloc(bench_between(&worker->rng, min_bytes, max_bytes), verify);
+      ring->entries[position++ & (backlog - 1)] = bench_alloc(bench_between(&worker->rng, min_bytes, max_bytes),
+                                                              verify);
     atomic_store_explicit(&ring->filled, position, memory_order_release);
     ops += 2 * GROUP; /* the consumer frees them all before the section ends */
   } while (bench_more(worker, ops));

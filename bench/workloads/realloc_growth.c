@@ -44,10 +44,8 @@ static unsigned char content(size_t place, unsigned which) { return (unsigned ch
 static void use(const growing_t *one, size_t from, unsigned which) {
   if (bench_args.verify)
     for (size_t i = from; i < one->bytes; i++) one->block[i] = content(i, which);
-  else if (mode == HUGE_BLOCK)
-    bench_touch_pages(one->block + from, one->bytes - from);
-  else
-    bench_touch(one->block + from, one->bytes - from);
+  else if (mode == HUGE_BLOCK) bench_touch_pages(one->block + from, one->bytes - from);
+  else bench_touch(one->block + from, one->bytes - from);
 }
 
 static void grow(growing_t *one, size_t bytes, unsigned which) {

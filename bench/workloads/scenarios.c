@@ -28,7 +28,7 @@ static const bench_option_t options[] = {
 /* ---- json ----------------------------------------------------------------*/
 
 typedef struct node {
-  char *key, *text;        /* text: a leaf; otherwise children */
+  char *key, *text; /* text: a leaf; otherwise children */
   struct node **children;
   uint32_t count, capacity;
 } node_t;
@@ -58,10 +58,8 @@ static node_t *json_parse(bench_rng_t *rng, unsigned depth, bool verify, uint64_
 
 static void json_drop(node_t *node, bool verify, uint64_t *ops) {
   for (uint32_t i = 0; i < node->count; i++) json_drop(node->children[i], verify, ops);
-  if (node->text)
-    bench_free(node->text, verify);
-  else
-    free(node->children);
+  if (node->text) bench_free(node->text, verify);
+  else free(node->children);
   bench_free(node->key, verify);
   free(node);
   *ops += 3;

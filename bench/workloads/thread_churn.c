@@ -32,10 +32,8 @@ static void *churn_thread(void *argument) {
   for (unsigned i = 0; i < lane->left_count; i++) bench_free(lane->left[i], verify);
   lane->left_count = 0;
   for (uint64_t i = 0; i < blocks; i++) {
-    if (i % 8 == 7)
-      lane->left[lane->left_count++] = own[i];
-    else
-      bench_free(own[i], verify);
+    if (i % 8 == 7) lane->left[lane->left_count++] = own[i];
+    else bench_free(own[i], verify);
   }
   return NULL;
 }

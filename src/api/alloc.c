@@ -107,10 +107,8 @@ static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_b
 
 static void free_checked(void *block, size_t bytes, bool may_be_shrunk) {
   if (block == NULL) return;
-  if (HAK_LIKELY(size_fits(block, map_lookup(block), bytes, may_be_shrunk)))
-    alloc_free(block);
-  else
-    error_report(ERROR_SIZE_MISMATCH, block, alloc_usable_size(block), bytes);
+  if (HAK_LIKELY(size_fits(block, map_lookup(block), bytes, may_be_shrunk))) alloc_free(block);
+  else error_report(ERROR_SIZE_MISMATCH, block, alloc_usable_size(block), bytes);
 }
 
 HAK_NOINLINE void alloc_free_sized_slow(void *block, size_t bytes) { free_checked(block, bytes, true); }
@@ -130,10 +128,8 @@ void *alloc_calloc(size_t count, size_t bytes) {
   bool is_zero = false;
   if (HAK_UNLIKELY(block == NULL)) block = boundary_refill(size_class, &is_zero);
   if (block == NULL || is_zero) return block;
-  if (HAK_LIKELY(total < CLEAR_BY_PAGE_BYTES))
-    memset(block, 0, total);
-  else
-    pages_clear(block, align_up(total, os_page_bytes()));
+  if (HAK_LIKELY(total < CLEAR_BY_PAGE_BYTES)) memset(block, 0, total);
+  else pages_clear(block, align_up(total, os_page_bytes()));
   return block;
 }
 
@@ -245,12 +241,11 @@ void *alloc_aligned(size_t alignment, size_t bytes) {
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
   if (block == NULL) return;
   uint32_t word = map_lookup(block);
-  bool fits = word_is_class(word) ? is_power_of_two(alignment) && class_may_serve(aligned_class(alignment, bytes), word_kind(word))
-                             : size_fits(block, word, bytes, false);
-  if (fits)
-    alloc_free(block);
-  else
-    error_report(ERROR_SIZE_MISMATCH, block, alloc_usable_size(block), bytes);
+  bool fits = word_is_class(word)
+                  ? is_power_of_two(alignment) && class_may_serve(aligned_class(alignment, bytes), word_kind(word))
+                  : size_fits(block, word, bytes, false);
+  if (fits) alloc_free(block);
+  else error_report(ERROR_SIZE_MISMATCH, block, alloc_usable_size(block), bytes);
 }
 
 /* ---- Size ----------------------------------------------------------------------*/

@@ -69,10 +69,10 @@ static void *find(const char *mangled, void *linked) {
   return found != NULL ? found : linked;
 }
 
-#define FIND(function, mangled)                                             \
-  do {                                                                      \
-    *(void **)&replaced.function = find(mangled, (void *)function);         \
-    some |= replaced.function != own_##function;                            \
+#define FIND(function, mangled)                                     \
+  do {                                                              \
+    *(void **)&replaced.function = find(mangled, (void *)function); \
+    some |= replaced.function != own_##function;                    \
   } while (0)
 
 __attribute__((constructor(102))) static void start(void) {
@@ -114,21 +114,21 @@ void *new_array_aligned(size_t bytes, size_t alignment) {
 }
 
 /* The throwing form's result, or NULL where that throws. */
-#define NEW_NOTHROW(name, mangled, form)                                                \
-  void *name(size_t bytes, const nothrow_t *tag) OPERATOR(mangled);                     \
-  void *name(size_t bytes, const nothrow_t *tag) {                                      \
-    (void)tag;                                                                          \
-    if (HAK_UNLIKELY(replaced.some)) return new_handler_catch(replaced.form, bytes);    \
-    void *block = alloc_malloc(bytes);                                                  \
-    return HAK_LIKELY(block != NULL) ? block : new_handler_retry_nothrow(bytes, 1);     \
+#define NEW_NOTHROW(name, mangled, form)                                             \
+  void *name(size_t bytes, const nothrow_t *tag) OPERATOR(mangled);                  \
+  void *name(size_t bytes, const nothrow_t *tag) {                                   \
+    (void)tag;                                                                       \
+    if (HAK_UNLIKELY(replaced.some)) return new_handler_catch(replaced.form, bytes); \
+    void *block = alloc_malloc(bytes);                                               \
+    return HAK_LIKELY(block != NULL) ? block : new_handler_retry_nothrow(bytes, 1);  \
   }
-#define NEW_ALIGNED_NOTHROW(name, mangled, form)                                                             \
-  void *name(size_t bytes, size_t alignment, const nothrow_t *tag) OPERATOR(mangled);                        \
-  void *name(size_t bytes, size_t alignment, const nothrow_t *tag) {                                         \
-    (void)tag;                                                                                               \
-    if (HAK_UNLIKELY(replaced.some)) return new_handler_catch_aligned(replaced.form, bytes, alignment);      \
-    void *block = alloc_aligned(alignment, bytes);                                                           \
-    return HAK_LIKELY(block != NULL) ? block : new_handler_retry_nothrow(bytes, alignment);                  \
+#define NEW_ALIGNED_NOTHROW(name, mangled, form)                                                        \
+  void *name(size_t bytes, size_t alignment, const nothrow_t *tag) OPERATOR(mangled);                   \
+  void *name(size_t bytes, size_t alignment, const nothrow_t *tag) {                                    \
+    (void)tag;                                                                                          \
+    if (HAK_UNLIKELY(replaced.some)) return new_handler_catch_aligned(replaced.form, bytes, alignment); \
+    void *block = alloc_aligned(alignment, bytes);                                                      \
+    return HAK_LIKELY(block != NULL) ? block : new_handler_retry_nothrow(bytes, alignment);             \
   }
 NEW_NOTHROW(new_nothrow, "_Znw" SIZE NOTHROW, new_plain)
 NEW_NOTHROW(new_array_nothrow, "_Zna" SIZE NOTHROW, new_array)
@@ -151,31 +151,31 @@ void delete_array_aligned(void *block, size_t alignment) {
 }
 
 /* Called only when a constructor has thrown. */
-#define DELETE_NOTHROW(name, mangled, form)                          \
-  void name(void *block, const nothrow_t *tag) OPERATOR(mangled);    \
-  void name(void *block, const nothrow_t *tag) {                     \
-    (void)tag;                                                       \
-    UNLESS_REPLACED(form(block));                                    \
-    alloc_free(block);                                               \
+#define DELETE_NOTHROW(name, mangled, form)                       \
+  void name(void *block, const nothrow_t *tag) OPERATOR(mangled); \
+  void name(void *block, const nothrow_t *tag) {                  \
+    (void)tag;                                                    \
+    UNLESS_REPLACED(form(block));                                 \
+    alloc_free(block);                                            \
   }
-#define DELETE_ALIGNED_NOTHROW(name, mangled, form)                                      \
-  void name(void *block, size_t alignment, const nothrow_t *tag) OPERATOR(mangled);      \
-  void name(void *block, size_t alignment, const nothrow_t *tag) {                       \
-    (void)tag;                                                                           \
-    UNLESS_REPLACED(form(block, alignment));                                             \
-    alloc_free(block);                                                                   \
+#define DELETE_ALIGNED_NOTHROW(name, mangled, form)                                 \
+  void name(void *block, size_t alignment, const nothrow_t *tag) OPERATOR(mangled); \
+  void name(void *block, size_t alignment, const nothrow_t *tag) {                  \
+    (void)tag;                                                                      \
+    UNLESS_REPLACED(form(block, alignment));                                        \
+    alloc_free(block);                                                              \
   }
-#define DELETE_SIZED(name, mangled, form)                   \
-  void name(void *block, size_t bytes) OPERATOR(mangled);   \
-  void name(void *block, size_t bytes) {                    \
-    UNLESS_REPLACED(form(block));                           \
-    alloc_delete_sized(block, bytes);                       \
+#define DELETE_SIZED(name, mangled, form)                 \
+  void name(void *block, size_t bytes) OPERATOR(mangled); \
+  void name(void *block, size_t bytes) {                  \
+    UNLESS_REPLACED(form(block));                         \
+    alloc_delete_sized(block, bytes);                     \
   }
-#define DELETE_SIZED_ALIGNED(name, mangled, form)                              \
-  void name(void *block, size_t bytes, size_t alignment) OPERATOR(mangled);    \
-  void name(void *block, size_t bytes, size_t alignment) {                     \
-    UNLESS_REPLACED(form(block, alignment));                                   \
-    alloc_free_aligned_sized(block, alignment, bytes);                         \
+#define DELETE_SIZED_ALIGNED(name, mangled, form)                           \
+  void name(void *block, size_t bytes, size_t alignment) OPERATOR(mangled); \
+  void name(void *block, size_t bytes, size_t alignment) {                  \
+    UNLESS_REPLACED(form(block, alignment));                                \
+    alloc_free_aligned_sized(block, alignment, bytes);                      \
   }
 DELETE_NOTHROW(delete_nothrow, "_ZdlPv" NOTHROW, delete_plain)
 DELETE_NOTHROW(delete_array_nothrow, "_ZdaPv" NOTHROW, delete_array)

@@ -34,9 +34,9 @@ static struct {
   size_t used_units;
   size_t reused_units; /* taken while dirty; halved at each tick               */
   uint64_t next_tick_ms;
-  size_t purging_units;     /* taken out of the free ones while they are purged */
+  size_t purging_units;      /* taken out of the free ones while they are purged */
   uint64_t refused_until_ms; /* the system refuses to purge: try again then     */
-  bool has_forked;          /* this process is a child: see arena_after_fork    */
+  bool has_forked;           /* this process is a child: see arena_after_fork    */
 } arena;
 
 static const zone_kind_t zone_kinds[ZONE_COUNT] = {
@@ -131,9 +131,7 @@ void arena_clear_stale(unit_t first, size_t units) {
   }
 }
 
-static size_t keep_units(void) {
-  return (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units / 8 + arena.reused_units;
-}
+static size_t keep_units(void) { return (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units / 8 + arena.reused_units; }
 
 /* Halves `reused` as often as time has passed for. */
 static void age(uint64_t now_ms) {
@@ -208,7 +206,7 @@ static size_t claim(uint64_t until_ms, size_t most, unit_t *first) {
 static void hand_back(unit_t first, size_t units, bool purged) {
   gate_enter(&arena_gate);
   give_units(first, units);
-  if (!purged) dirty_add(first, units, os_now_ms()); /* last in the list: others have their turn */
+  if (!purged) dirty_add(first, units, os_now_ms());           /* last in the list: others have their turn */
   arena.purging_units -= min_size(units, arena.purging_units); /* a child has forgotten them */
   gate_leave(&arena_gate);
 }

@@ -17,18 +17,19 @@ static struct {
 } witness;
 
 /* When the small zone grew the last time. Guarded by the arena's gate. */
-static struct {
-  int64_t used_bytes, free_in_slabs_bytes;
-} last_growth;
+static struct { int64_t used_bytes, free_in_slabs_bytes; } last_growth;
 
-void dense_note_free_in_slabs(int64_t change_bytes) { atomic64_add_relaxed(&free_in_slabs_bytes, (uint64_t)change_bytes); }
+void dense_note_free_in_slabs(int64_t change_bytes) {
+  atomic64_add_relaxed(&free_in_slabs_bytes, (uint64_t)change_bytes);
+}
 void dense_note_large(int64_t change_units) { atomic64_add_relaxed(&large_units, (uint64_t)change_units); }
 
 static bool is_resident(unit_t unit) {
   unsigned char resident = 0;
   size_t page = os_page_bytes();
   /* By a page in the middle: many blocks are used at their beginning alone. */
-  return os_resident_pages(map_address(unit) + align_down(UNIT_BYTES / 2, page), page, &resident) && (resident & 1) != 0;
+  return os_resident_pages(map_address(unit) + align_down(UNIT_BYTES / 2, page), page, &resident) &&
+         (resident & 1) != 0;
 }
 
 /* Whether what is in use of the witness is resident, but for a little. */

@@ -122,5 +122,6 @@ void huge_pages_moved(unit_t from, unit_t to, size_t units) {
   row_t row = whole_superslabs(to, units);
   bool pairwise = from % SUPERSLAB_UNITS == to % SUPERSLAB_UNITS;
   for (size_t n = row.from; n < row.to; n++)
-    map_superslab(n)->huge_page = !pairwise || map_superslab(n - to / SUPERSLAB_UNITS + from / SUPERSLAB_UNITS)->huge_page;
+    map_superslab(n)->huge_page = !pairwise ||
+                                  map_superslab(n - to / SUPERSLAB_UNITS + from / SUPERSLAB_UNITS)->huge_page;
 }

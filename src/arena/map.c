@@ -24,7 +24,7 @@ static const size_t window_max = HAK_GIB(16 * 1024), window_min = HAK_GIB(1);
 /* Bytes for 32 units: the SuperSlab table has one element for so many. */
 static size_t table_bytes_x32(int table) {
   static const size_t sizes[TABLES] = {
-      32 * sizeof(atomic32),     32 * sizeof(unit_record_t), 32 * sizeof(unit_shared_t),
+      32 * sizeof(atomic32),      32 * sizeof(unit_record_t), 32 * sizeof(unit_shared_t),
       32 * UNIT_BITMAP_WORDS * 8, 32 * UNIT_BITMAP_WORDS * 8, sizeof(superslab_t),
   };
   return sizes[table];
@@ -67,7 +67,8 @@ static void uncommit(void *at, size_t bytes) {
  * next zone's elements begin is mapped already (share_pages). */
 static size_t table_wanted(zone_id_t zone, int table, size_t to) {
   size_t page = os_page_bytes(), wanted = align_up(table_offset(table, align_up(to, SUPERSLAB_UNITS)), page);
-  return zone + 1 < ZONE_COUNT ? min_size(wanted, align_down(table_offset(table, the_map.zone_end[zone]), page)) : wanted;
+  return zone + 1 < ZONE_COUNT ? min_size(wanted, align_down(table_offset(table, the_map.zone_end[zone]), page))
+                               : wanted;
 }
 
 /* Maps `table` of the zone for units below `to`. `at` and `bytes` say what was mapped. */

@@ -58,8 +58,8 @@ typedef uint32_t unit_t;
 /* One line a unit, written by whoever owns the run: the arena while it is
  * free, else the slab's owner or, for a huge block, its holder.              */
 typedef struct {
-  uint32_t run_units;   /* length, at the first unit of every run             */
-  unit_t run_first;     /* at the last unit of a free run                     */
+  uint32_t run_units; /* length, at the first unit of every run             */
+  unit_t run_first;   /* at the last unit of a free run                     */
   union {
     struct {
       unit_t left, right; /* children in the tree of free runs                */
@@ -78,7 +78,7 @@ typedef struct {
     } slab;
     struct {
       uint32_t asked_units; /* what was asked for takes so many; at most the run */
-      bool moved; /* its pages came by os_move_pages: renew, do not purge     */
+      bool moved;           /* its pages came by os_move_pages: renew, do not purge     */
     } huge;
   };
 } __attribute__((aligned(HAK_CACHE_LINE))) unit_record_t;
@@ -98,7 +98,7 @@ typedef struct {
   uint32_t used, dirty, stale;
   uint32_t dirty_previous, dirty_next; /* SuperSlab numbers                    */
   bool huge_page;
-  uint64_t dirtied_ms;                 /* when a unit was last given back      */
+  uint64_t dirtied_ms; /* when a unit was last given back      */
 } __attribute__((aligned(32))) superslab_t;
 static_assert(sizeof(superslab_t) == 32, "the table's size in docs/design.md");
 

@@ -81,34 +81,34 @@ HAK_INLINE uint32_t bit_range32(unsigned from, unsigned count) {
 /* ---- Atomics -------------------------------------------------------------
  * Wrapped, so that no plain access can slip in; the name of each operation
  * carries its ordering, and each use names its partner. */
-typedef struct { uint32_t value; } atomic32;
-typedef struct { uint64_t value; } atomic64;
+typedef struct {
+  uint32_t value;
+} atomic32;
+typedef struct {
+  uint64_t value;
+} atomic64;
 
-#define HAK_DEFINE_ATOMIC(type, word)                                                                              \
-  HAK_INLINE word type##_load_relaxed(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_RELAXED); }     \
-  HAK_INLINE word type##_load_acquire(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_ACQUIRE); }     \
-  HAK_INLINE word type##_load_seq(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST); }         \
-  HAK_INLINE void type##_store_relaxed(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELAXED); }     \
-  HAK_INLINE void type##_store_release(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELEASE); }     \
-  HAK_INLINE void type##_store_seq(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_SEQ_CST); }         \
-  HAK_INLINE word type##_exchange_acquire(type *a, word v) {                                                       \
-    return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQUIRE);                                                    \
-  }                                                                                                                \
-  HAK_INLINE word type##_exchange_release(type *a, word v) {                                                       \
-    return __atomic_exchange_n(&a->value, v, __ATOMIC_RELEASE);                                                    \
-  }                                                                                                                \
-  HAK_INLINE word type##_exchange_seq(type *a, word v) {                                                           \
-    return __atomic_exchange_n(&a->value, v, __ATOMIC_SEQ_CST);                                                    \
-  }                                                                                                                \
-  HAK_INLINE word type##_add_relaxed(type *a, word v) {                                                            \
-    return __atomic_fetch_add(&a->value, v, __ATOMIC_RELAXED);                                                     \
-  }                                                                                                                \
-  HAK_INLINE word type##_or_seq(type *a, word v) { return __atomic_fetch_or(&a->value, v, __ATOMIC_SEQ_CST); }    \
-  HAK_INLINE bool type##_cas_acquire(type *a, word *expected, word v) {                                            \
-    return __atomic_compare_exchange_n(&a->value, expected, v, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);         \
-  }                                                                                                                \
-  HAK_INLINE bool type##_cas_acq_rel(type *a, word *expected, word v) {                                            \
-    return __atomic_compare_exchange_n(&a->value, expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);         \
+#define HAK_DEFINE_ATOMIC(type, word)                                                                                  \
+  HAK_INLINE word type##_load_relaxed(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_RELAXED); }          \
+  HAK_INLINE word type##_load_acquire(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_ACQUIRE); }          \
+  HAK_INLINE word type##_load_seq(const type *a) { return __atomic_load_n(&a->value, __ATOMIC_SEQ_CST); }              \
+  HAK_INLINE void type##_store_relaxed(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELAXED); }          \
+  HAK_INLINE void type##_store_release(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELEASE); }          \
+  HAK_INLINE void type##_store_seq(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_SEQ_CST); }              \
+  HAK_INLINE word type##_exchange_acquire(type *a, word v) {                                                           \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQUIRE);                                                        \
+  }                                                                                                                    \
+  HAK_INLINE word type##_exchange_release(type *a, word v) {                                                           \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_RELEASE);                                                        \
+  }                                                                                                                    \
+  HAK_INLINE word type##_exchange_seq(type *a, word v) { return __atomic_exchange_n(&a->value, v, __ATOMIC_SEQ_CST); } \
+  HAK_INLINE word type##_add_relaxed(type *a, word v) { return __atomic_fetch_add(&a->value, v, __ATOMIC_RELAXED); }   \
+  HAK_INLINE word type##_or_seq(type *a, word v) { return __atomic_fetch_or(&a->value, v, __ATOMIC_SEQ_CST); }         \
+  HAK_INLINE bool type##_cas_acquire(type *a, word *expected, word v) {                                                \
+    return __atomic_compare_exchange_n(&a->value, expected, v, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);             \
+  }                                                                                                                    \
+  HAK_INLINE bool type##_cas_acq_rel(type *a, word *expected, word v) {                                                \
+    return __atomic_compare_exchange_n(&a->value, expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);             \
   }
 HAK_DEFINE_ATOMIC(atomic32, uint32_t)
 HAK_DEFINE_ATOMIC(atomic64, uint64_t)

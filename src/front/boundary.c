@@ -27,12 +27,10 @@ void *boundary_refill(unsigned size_class, bool *is_zero) {
  * freed at once if there is no heap. false: it was a mistake. */
 static bool take_over(heap_t *heap, void *block, uint32_t word) {
   unit_t slab = (unit_t)map_unit_of(block);
-  if (block != map_address(slab))
-    error_note(ERROR_INTERIOR_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
+  if (block != map_address(slab)) error_note(ERROR_INTERIOR_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
   else if (!(heap != NULL ? slab_take_over_single(&heap->owner, slab, word) : slab_free_single(slab, word)))
     error_note(ERROR_DOUBLE_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
-  else
-    return true;
+  else return true;
   return false;
 }
 
@@ -70,6 +68,5 @@ void boundary_free(void *block, uint32_t word) {
 
 bool boundary_free_quickly(void *block, uint32_t word) {
   heap_t *heap = the_heap;
-  return heap != &the_null_heap && word_owner(word) != heap->owner.id &&
-         remote_free_quickly(&heap->owner, block, word);
+  return heap != &the_null_heap && word_owner(word) != heap->owner.id && remote_free_quickly(&heap->owner, block, word);
 }

@@ -24,9 +24,7 @@ size_t capacity_first(unsigned size_class) {
   return capacity;
 }
 
-size_t capacity_least(unsigned size_class) {
-  return size_class_is_single(size_class) ? 0 : capacity_first(size_class);
-}
+size_t capacity_least(unsigned size_class) { return size_class_is_single(size_class) ? 0 : capacity_first(size_class); }
 
 size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed) {
   if (capacity == 0) return capacity_first(size_class);

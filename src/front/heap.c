@@ -6,7 +6,7 @@
 void *the_null_slot[1];
 
 #define REPEAT_16(x) x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x
-#define REPEAT_144(x)                                                                                          \
+#define REPEAT_144(x)                                                                                             \
   REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), \
       REPEAT_16(x)
 static_assert(SIZE_CLASS_COUNT == 144, "the null heap's tables below have so many entries");

@@ -39,8 +39,8 @@ typedef struct heap {
       void **top[SIZE_CLASS_COUNT];
       void **limit[SIZE_CLASS_COUNT];
       magazine_t magazines[SIZE_CLASS_COUNT];
-      uint32_t id_word; /* owner.id as a page-map word with kind 0 */
-      uint32_t events;  /* batch boundaries, to look at the clock now and then */
+      uint32_t id_word;      /* owner.id as a page-map word with kind 0 */
+      uint32_t events;       /* batch boundaries, to look at the clock now and then */
       size_t capacity_bytes; /* all magazines' capacity in blocks' bytes */
       uint32_t hand;         /* class that was looked at last for room in the budget */
       /* Of decay.c: when it looked last, when its round over the magazines began, how
@@ -58,7 +58,7 @@ static_assert(sizeof(heap_t) == OWNER_STRIDE_BYTES, "heaps lie at the stride of 
 HAK_INLINE heap_t *heap_of(owner_t *owner) { return (heap_t *)((char *)owner - OWNER_ROOM_BYTES); }
 
 /* Every heap that has been made; most are other threads'. */
-#define FOR_EACH_HEAP(heap)                              \
+#define FOR_EACH_HEAP(heap)                                \
   for (uint32_t id_ = 1; id_ <= pool_owner_count(); id_++) \
     for (heap_t *heap = heap_of(owner_by_id(id_)); heap != NULL; heap = NULL)
 

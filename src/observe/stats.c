@@ -91,8 +91,10 @@ typedef struct {
   bool is_bytes;
 } field_t;
 
-#define BYTES(name, meaning) {#name, meaning, offsetof(hak_stats_t, name), true}
-#define COUNT(name, meaning) {#name, meaning, offsetof(hak_stats_t, name), false}
+#define BYTES(name, meaning) \
+  { #name, meaning, offsetof(hak_stats_t, name), true }
+#define COUNT(name, meaning) \
+  { #name, meaning, offsetof(hak_stats_t, name), false }
 static const field_t fields[] = {
     BYTES(reserved, "range that the heap may grow in"),
     BYTES(committed, "heap memory that may be written"),

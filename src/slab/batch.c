@@ -70,18 +70,15 @@ static HAK_NOINLINE void flush_stray(owner_t *owner, unsigned size_class, void *
   if (word_owner(word) != 0 && word_owner(word) != owner->id && word_kind(word) == size_class &&
       !size_class_is_single(size_class))
     remote_free(owner, block, word);
-  else
-    error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
+  else error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
 }
 
 /* The word is claimed: a thread that frees the block a second time just now may
  * take it over (slab_take_over_single). One of the two gets it. */
 static void flush_single(unsigned size_class, void *block, uint32_t word) {
   unit_t slab = (unit_t)map_unit_of(block);
-  if (block != map_address(slab))
-    error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
-  else if (!slab_free_single(slab, word))
-    error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
+  if (block != map_address(slab)) error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
+  else if (!slab_free_single(slab, word)) error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
 }
 
 void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
@@ -101,9 +98,7 @@ void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_
     }
     unit_t slab = slab_first_unit(unit, size_class);
     int number = slab_block_number(block, slab, size_class);
-    if (HAK_UNLIKELY(number < 0))
-      error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
-    else
-      slab_put_bits(owner, slab, (unsigned)number / 64, (uint64_t)1 << number % 64);
+    if (HAK_UNLIKELY(number < 0)) error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
+    else slab_put_bits(owner, slab, (unsigned)number / 64, (uint64_t)1 << number % 64);
   }
 }

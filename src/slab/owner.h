@@ -50,19 +50,19 @@ typedef struct owner {
    * changed out of the fast path: read by a forked child only. */
   uint32_t busy;
   /* Guarded by the pool's gate: */
-  uint8_t state;              /* owner_state_t                                */
-  bool is_warm;               /* pooled with its empty slabs                  */
-  uint8_t look_class;         /* see next_look                                */
+  uint8_t state;                  /* owner_state_t                                */
+  bool is_warm;                   /* pooled with its empty slabs                  */
+  uint8_t look_class;             /* see next_look                                */
   uint32_t process_id, thread_id; /* of the thread it is attached to          */
-  uint32_t pool_next;         /* owner id                                     */
+  uint32_t pool_next;             /* owner id                                     */
 
-  unit_t pending_taken;       /* slabs taken from `pending`, not yet collected */
+  unit_t pending_taken; /* slabs taken from `pending`, not yet collected */
   /* Of purge_idle: the listed slab that it looks at next, 0 at the end of a class;
    * look_class: the class after that; when it last looked; when this round began. */
   unit_t next_look;
   uint32_t outbox_count;
   uint64_t look_ms, round_ms;
-  int64_t free_bytes;         /* in our slabs; what the arena was told last   */
+  int64_t free_bytes; /* in our slabs; what the arena was told last   */
   int64_t free_bytes_told;
   /* Statistics; written by the owning thread, read by any: relaxed. */
   atomic64 refills, flushes, remote_frees, adoptions;

@@ -15,9 +15,9 @@ hak_gate_t pool_gate;
 static struct {
   uint32_t top;
   uint32_t next_forgotten; /* owner that was looked at last                      */
-  uint32_t next_visit; /* owner where the next adoption starts to look; 0: the top */
-  uint32_t next_tidy;  /* owners before it have had their turn in this round of pool_tidy */
-  atomic64 tidied_ms;  /* when the last round ended                              */
+  uint32_t next_visit;     /* owner where the next adoption starts to look; 0: the top */
+  uint32_t next_tidy;      /* owners before it have had their turn in this round of pool_tidy */
+  atomic64 tidied_ms;      /* when the last round ended                              */
   atomic32 owner_count, pooled_count, warm_count;
 } pool;
 
@@ -249,7 +249,9 @@ static void for_each_pooled(bool (*step)(owner_t *owner, void *context), void *c
   }
 }
 
-static bool sweep_step(owner_t *owner, void *flush) { return (flush != NULL && ((pool_flush_fn *)flush)(owner)) || collect_step(owner); }
+static bool sweep_step(owner_t *owner, void *flush) {
+  return (flush != NULL && ((pool_flush_fn *)flush)(owner)) || collect_step(owner);
+}
 void pool_sweep(pool_flush_fn *flush) { for_each_pooled(sweep_step, (void *)flush); }
 
 static bool purge_step(owner_t *owner, void *purged) {

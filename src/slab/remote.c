@@ -117,15 +117,15 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
   }
   entry->bits |= place.bit;
   bool is_full = entry->bits == UINT64_MAX ||
-                 (size_class >= TINY_CLASS_COUNT && (size_t)__builtin_popcountll(entry->bits) * block_bytes >= ENTRY_MAX_BYTES);
+                 (size_class >= TINY_CLASS_COUNT &&
+                  (size_t)__builtin_popcountll(entry->bits) * block_bytes >= ENTRY_MAX_BYTES);
   if (is_full) deliver_entry(self, entry);
 }
 
 void remote_free_directly(void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
   place_t place;
-  if (find_place_or_report(address, size_class, &place))
-    deliver(place.slab, size_class, place.bitmap_word, place.bit);
+  if (find_place_or_report(address, size_class, &place)) deliver(place.slab, size_class, place.bitmap_word, place.bit);
 }
 
 void remote_flush(owner_t *self) {
@@ -148,7 +148,8 @@ static void collect_slab(owner_t *self, unit_t slab, unsigned size_class) {
     if (atomic64_load_seq(&the_map.remote_bits[slab][w]) == 0) continue;
     /* R2; acquire: pairs with W1 in deliver. */
     uint64_t bits = atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0);
-    if (HAK_UNLIKELY(w + 1 == words && capacity % 64 != 0 && bits >> capacity % 64 != 0)) bits = without_strays(slab, w, bits);
+    if (HAK_UNLIKELY(w + 1 == words && capacity % 64 != 0 && bits >> capacity % 64 != 0))
+      bits = without_strays(slab, w, bits);
     slab_put_bits(self, slab, w, bits);
     /* The last of them may have emptied the slab, and it may be gone. No bit is
      * left then: capacity = out + free + remote, and free = capacity. */
@@ -163,14 +164,12 @@ size_t remote_collect(owner_t *self, size_t slabs) {
     if (self->pending_taken == 0) self->pending_taken = atomic32_exchange_acquire(&self->pending.head, 0);
     unit_t slab = self->pending_taken;
     if (slab == 0) break;
-    self->pending_taken = the_map.shared[slab].pending_next; /* before R1: afterwards it is another's */
+    self->pending_taken = the_map.shared[slab].pending_next;   /* before R1: afterwards it is another's */
     atomic32_exchange_seq(&the_map.shared[slab].announced, 0); /* R1 */
-    uint32_t word = atomic32_load_seq(map_word(slab)); /* not before R1 */
-    if (!starts_shared_slab(slab, word)) continue; /* gone since */
-    if (word_owner(word) == self->id)
-      collect_slab(self, slab, word_kind(word));
-    else
-      announce(slab);
+    uint32_t word = atomic32_load_seq(map_word(slab));         /* not before R1 */
+    if (!starts_shared_slab(slab, word)) continue;             /* gone since */
+    if (word_owner(word) == self->id) collect_slab(self, slab, word_kind(word));
+    else announce(slab);
   }
   return collected;
 }

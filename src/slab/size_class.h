@@ -49,7 +49,9 @@ HAK_INLINE unsigned size_class_of(size_t bytes) {
 }
 
 /* Words of a slab's bitmaps that have a block's bit. */
-HAK_INLINE unsigned size_class_bitmap_words(unsigned size_class) { return (size_classes[size_class].capacity + 63u) / 64; }
+HAK_INLINE unsigned size_class_bitmap_words(unsigned size_class) {
+  return (size_classes[size_class].capacity + 63u) / 64;
+}
 
 HAK_INLINE bool size_class_is_single(unsigned size_class) { return size_class >= MID_CLASS_END; }
 

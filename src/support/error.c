@@ -18,7 +18,8 @@ static void say(error_kind_t kind, const void *address, size_t block_bytes, size
       os_warn("invalid free of %p: an interior pointer, not the start of a block of %zu bytes", address, block_bytes);
       break;
     case ERROR_WILD_FREE:
-      os_warn("invalid free of %p: no allocated block is there (class: none); never allocated, or a double free", address);
+      os_warn("invalid free of %p: no allocated block is there (class: none); never allocated, or a double free",
+              address);
       break;
     case ERROR_SIZE_MISMATCH:
       os_warn("size mismatch in sized free of %p: freed as %zu bytes, but it is a block of %zu bytes", address,

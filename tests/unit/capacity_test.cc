@@ -14,8 +14,8 @@ struct OfClass {
 /* The second and third column: 15 blocks or 4 KiB, but one at least; the fourth: from 15
  * or the first on, twice as many once more; the last: of a magazine of 8191 blocks. */
 constexpr OfClass kClasses[] = {
-    {16, 15, 15, 31, 4096},      {256, 15, 15, 31, 4096}, {512, 7, 7, 15, 4096},    {1024, 3, 3, 7, 2048},
-    {1280, 3, 3, 7, 1024},       {4096, 1, 1, 3, 512},    {32768, 1, 1, 1, 64},     {65536, 1, 1, 1, 32},
+    {16, 15, 15, 31, 4096},      {256, 15, 15, 31, 4096},  {512, 7, 7, 15, 4096},    {1024, 3, 3, 7, 2048},
+    {1280, 3, 3, 7, 1024},       {4096, 1, 1, 3, 512},     {32768, 1, 1, 1, 64},     {65536, 1, 1, 1, 32},
     {HAK_KIB(128), 1, 0, 1, 16}, {HAK_MIB(1), 1, 0, 1, 2}, {HAK_MIB(4), 1, 0, 1, 1},
 };
 
@@ -38,7 +38,7 @@ TEST(Capacity, OfEachClass) {
 
 TEST(Capacity, AllAreOneLessThanAPowerOfTwoWithinTheirBounds) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    for (size_t capacity = capacity_first(c);; ) {
+    for (size_t capacity = capacity_first(c);;) {
       ASSERT_TRUE(is_power_of_two(capacity + 1)) << c;
       ASSERT_LE(capacity, size_t{MAX_CAPACITY});
       ASSERT_LE(capacity_flush(c, capacity), capacity);

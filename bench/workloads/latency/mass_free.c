@@ -51,10 +51,8 @@ meter_t *latency_mass_free(void) {
     latency_heap_fill(&shared.heap, &rng);
   } else {
     thread = bench_thread_start(owner, NULL);
-    if (latency.freer == FREER_OTHER)
-      latency_wait(&shared.filled);
-    else
-      bench_thread_join(thread);
+    if (latency.freer == FREER_OTHER) latency_wait(&shared.filled);
+    else bench_thread_join(thread);
   }
 
   if (latency.order == ORDER_RANDOM) latency_heap_shuffle(&shared.heap, &rng);

@@ -82,10 +82,8 @@ BENCH_INLINE void meter_end(meter_t *meter, uint64_t begin) {
   __asm__ volatile("" ::: "memory");
   uint64_t now = meter_wall(), passed = now - begin;
   meter->latest = now;
-  if (__builtin_expect(passed > METER_SHORT_NS, 0))
-    meter_record_long(meter, begin, now);
-  else
-    meter_record(meter, passed, 0, 0);
+  if (__builtin_expect(passed > METER_SHORT_NS, 0)) meter_record_long(meter, begin, now);
+  else meter_record(meter, passed, 0, 0);
 }
 
 /* malloc and free, timed; what is written to the block and read from it is not. */
@@ -94,10 +92,8 @@ BENCH_INLINE void *meter_alloc(meter_t *meter, size_t bytes) {
   void *p = malloc(bytes);
   meter_end(meter, begin);
   if (__builtin_expect(!p, 0)) bench_out_of_memory(bytes);
-  if (bench_args.verify)
-    bench_seal(p, bytes, (uintptr_t)p);
-  else
-    bench_touch(p, bytes);
+  if (bench_args.verify) bench_seal(p, bytes, (uintptr_t)p);
+  else bench_touch(p, bytes);
   bench_keep(p);
   return p;
 }

@@ -4,8 +4,7 @@
 #include <errno.h>
 
 void latency_wait(sem_t *semaphore) {
-  while (sem_wait(semaphore) != 0 && errno == EINTR) {
-  }
+  while (sem_wait(semaphore) != 0 && errno == EINTR) {}
 }
 
 /* ---- Blocks --------------------------------------------------------------*/
@@ -36,12 +35,9 @@ void latency_heap_shuffle(latency_heap_t *heap, bench_rng_t *rng) {
 void latency_heap_free(latency_heap_t *heap, uint64_t every, meter_t *meter) {
   size_t left = 0;
   for (size_t i = 0; i < heap->count; i++) {
-    if (i % every != 0)
-      heap->blocks[left++] = heap->blocks[i];
-    else if (meter)
-      meter_free(meter, heap->blocks[i]);
-    else
-      bench_free(heap->blocks[i], bench_args.verify);
+    if (i % every != 0) heap->blocks[left++] = heap->blocks[i];
+    else if (meter) meter_free(meter, heap->blocks[i]);
+    else bench_free(heap->blocks[i], bench_args.verify);
   }
   heap->count = left;
 }
@@ -79,8 +75,7 @@ void latency_caller_work(latency_caller_t *caller, uint64_t calls) {
   for (uint64_t i = 0; i < calls; i++)
     if (bench_below(rng, LARGE_EVERY) == 0)
       replace(caller, &caller->large[bench_below(rng, LARGE_SLOTS)], bench_between(rng, 64 * BENCH_KIB, BENCH_MIB));
-    else
-      replace(caller, &caller->small[bench_below(rng, SMALL_SLOTS)], bench_between(rng, 16, BENCH_KIB));
+    else replace(caller, &caller->small[bench_below(rng, SMALL_SLOTS)], bench_between(rng, 16, BENCH_KIB));
 }
 
 void latency_caller_go_on(latency_caller_t *caller) {

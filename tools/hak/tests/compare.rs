@@ -220,6 +220,7 @@ fn an_interrupted_comparison_shows_and_keeps_what_was_measured() {
         .args(["compare", "--rounds", "1000", "--allocators", "glibc", "--json"])
         .arg(&results)
         .args(["--", "sleep", "0.05"])
+        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

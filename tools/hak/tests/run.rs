@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -118,6 +118,35 @@ fn signals_reach_a_program_that_is_waited_for() {
         let output = child.wait_with_output().unwrap();
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(5), &b"caught\n"[..]), "{signal}");
     }
+}
+
+/// The terminal sends its signals to all of the group in its foreground. So this program, which leaves that group,
+/// gets none, as it would get none without hak.
+#[test]
+fn keys_of_the_terminal_are_not_handed_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    let perl = "$| = 1; setpgrp 0, 0; $SIG{INT} = sub { print qq(caught\\n) }; print qq(ready\\n);
+                select undef, undef, undef, 0.1 for 1..5; print qq(end\\n)";
+    fs::write(&program, perl).unwrap();
+    let hak = format!("{BINARY} run --stats --library {}", library().display());
+    let command = format!("{hak} -- perl {}", program.display());
+    let mut terminal = Command::new("script");
+    terminal
+        .args(["-qec", &command, "/dev/null"])
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = terminal.spawn().unwrap();
+    let mut keys = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("ready")));
+    keys.write_all(b"\x03").unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert!(!rest.iter().any(|line| line.contains("caught")), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("end")), "{rest:?}");
+    drop(keys);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

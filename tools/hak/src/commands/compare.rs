@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::allocators::{self, Allocator, SYSTEM};
+use crate::allocators::{self, Allocator, SHIPPED, SYSTEM};
 use crate::cli::Compare;
 use crate::commands::comparison_end;
 use crate::commands::exports::Exports;
@@ -246,8 +246,8 @@ impl Comparison {
             }
             other => other?,
         };
-        let is_plain_system = allocator.name == SYSTEM && allocator.library.is_none();
-        if let Some(object) = proven.brought.filter(|_| is_plain_system) {
+        let is_first_look = allocator.name == SYSTEM && self.results.rows[self.row].column(SHIPPED).is_none();
+        if let Some(object) = proven.brought.filter(|_| is_first_look) {
             self.add_shipped(index, &object);
             return self.warm_up(index);
         }

@@ -72,7 +72,7 @@ void *alloc_aligned(size_t alignment, size_t bytes);
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes);
 size_t alloc_usable_size(const void *block);
 
-/* false and ENOMEM when the product is no size. */
+/* false when the product is no size: the caller sets ENOMEM. */
 HAK_INLINE bool alloc_product(size_t count, size_t bytes, size_t *product) {
   return !__builtin_mul_overflow(count, bytes, product);
 }

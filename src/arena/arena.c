@@ -173,8 +173,8 @@ bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
   size_t more = new_units - old_units;
   gate_enter(&arena_gate);
   /* At the end of the zone there is always more, if the system grants it. */
-  bool there = zone_free_units_from(behind) >= more ||
-               (zone_grow_behind(behind, more, arena.used_units) && zone_free_units_from(behind) >= more);
+  bool there = zone_free_units_behind(behind) >= more ||
+               (zone_grow_behind(behind, more, arena.used_units) && zone_free_units_behind(behind) >= more);
   if (there) {
     arena.reused_units += take_units(behind, more);
     arena.used_units += more;

@@ -46,7 +46,10 @@ enum {
  * changes hands, so a thread that may free the block reads either a word that
  * stays or one whose change the hand-over has ordered.                       */
 enum { KIND_BITS = 8, KIND_INNER = 253, KIND_HUGE = 254 };
-HAK_INLINE uint32_t word_make(uint32_t owner, unsigned kind) { return owner << KIND_BITS | kind; }
+HAK_INLINE uint32_t word_make(uint32_t owner, unsigned kind) {
+  HAK_ASSERT(kind < 1u << KIND_BITS && owner <= UINT32_MAX >> KIND_BITS);
+  return owner << KIND_BITS | kind;
+}
 HAK_INLINE uint32_t word_owner(uint32_t word) { return word >> KIND_BITS; }
 HAK_INLINE unsigned word_kind(uint32_t word) { return word & ((1u << KIND_BITS) - 1); }
 
@@ -139,7 +142,10 @@ HAK_INLINE atomic32 *map_word(size_t unit) { return (atomic32 *)the_map.base + u
 HAK_INLINE size_t map_unit_of(const void *address) {
   return ((uintptr_t)address - (uintptr_t)the_map.base) >> UNIT_SHIFT;
 }
-HAK_INLINE unit_record_t *map_record(unit_t unit) { return &the_map.records[unit]; }
+HAK_INLINE unit_record_t *map_record(unit_t unit) {
+  HAK_ASSERT(unit < the_map.units);
+  return &the_map.records[unit];
+}
 HAK_INLINE superslab_t *map_superslab(size_t number) { return &the_map.superslabs[number]; }
 HAK_INLINE char *map_address(unit_t unit) { return the_map.base + ((size_t)unit << UNIT_SHIFT); }
 /* The word of any address; 0 outside the window. Relaxed: see the invariant. */

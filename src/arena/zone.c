@@ -63,14 +63,15 @@ static unit_t run_start(unit_t unit) {
 
 void zone_join(unit_t first, size_t units) {
   zone_t *zone = &zones[zone_of(first)];
-  if (zone_is_free(first - 1)) {
+  const extent_t *extent = zone_extent(first); /* the next one may be another zone's, right behind */
+  if (first > extent->first && zone_is_free(first - 1)) {
     unit_t left = map_record(first - 1)->run_first;
     runs_remove(&zone->free_runs, left);
     units += first - left;
     first = left;
   }
   unit_t right = (unit_t)(first + units);
-  if (zone_is_free(right)) {
+  if (right < extent->end && zone_is_free(right)) {
     runs_remove(&zone->free_runs, right);
     units += map_record(right)->run_units;
   }
@@ -86,10 +87,9 @@ void zone_cut(unit_t first, size_t units) {
   if (after > 0) insert(zone, (unit_t)(first + units), after);
 }
 
-size_t zone_free_units_from(unit_t unit) {
-  if (!zone_is_free(unit)) return 0;
-  unit_t run = run_start(unit);
-  return run + map_record(run)->run_units - unit;
+size_t zone_free_units_behind(unit_t end) {
+  if (end == zone_extent(end - 1)->end || !zone_is_free(end)) return 0;
+  return map_record(end)->run_units;
 }
 
 /* Alignment is of addresses: the window itself is aligned to 2 MiB only. */

@@ -65,9 +65,8 @@ bool zone_is_free(unit_t unit);
 /* The best free run that holds `units` at that alignment, and where they would lie in
  * it; 0 if there is none. */
 unit_t zone_find(zone_id_t zone, size_t units, size_t align_units);
-/* The free run that begins at, or is cut by, the unit: how many units of it lie from
- * there on. 0 if the unit is not free. */
-size_t zone_free_units_from(unit_t unit);
+/* How many units are free right behind a run of the same zone that ends there. */
+size_t zone_free_units_behind(unit_t end);
 /* Takes [first, first + units) out of the free run that contains them. */
 void zone_cut(unit_t first, size_t units);
 /* Makes units free that no run holds, joined with free neighbours. */

@@ -84,6 +84,7 @@ static_assert(OWNER_STRIDE_BYTES == 4096, "a heap takes 4 KiB");
 enum { OWNERS_MOST = (1 << (32 - KIND_BITS)) - 2 };
 
 HAK_INLINE owner_t *owner_by_id(uint32_t id) {
+  HAK_ASSERT(id > 0 && id <= OWNERS_MOST);
   return (owner_t *)(the_map.heaps + (size_t)(id - 1) * OWNER_STRIDE_BYTES + OWNER_ROOM_BYTES);
 }
 

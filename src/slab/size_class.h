@@ -6,7 +6,7 @@
  *   large 113..143   whole units to 1 MiB, then eight steps a doubling to 4 MiB:
  *                    a slab of one block each
  * Every size is a multiple of 16. Slabs start on a unit, so a block of a power
- * of two is aligned to its size.
+ * of two is aligned to its size, up to a unit.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -14,11 +14,12 @@
 #define HAK_SIZE_CLASS_H
 
 #include "../arena/map.h"
+#include "size_class_counts.h"
 
 HAK_C_BEGIN
 
-enum { SIZE_CLASS_COUNT = 144, TINY_CLASS_COUNT = 65, MID_CLASS_END = 113 };
-enum { LARGE_CLASS_HALF_MIB = 119, LARGE_CLASS_STEPPED = 128 };
+/* The page map's words tell classes from what is no class by their number. */
+static_assert((int)SIZE_CLASS_COUNT <= (int)KIND_INNER, "a class is below every other kind");
 #define TINY_MAX_BYTES HAK_KIB(1)
 #define MID_MAX_BYTES HAK_KIB(64)
 #define LARGE_MAX_BYTES HAK_MIB(4)
@@ -29,6 +30,8 @@ typedef struct {
   uint16_t capacity;   /* blocks in a slab                      */
   uint64_t reciprocal; /* floor(2^40 / block_bytes) + 1         */
 } size_class_t;
+
+static_assert(UNIT_BYTES * 8 / 16 <= UINT16_MAX, "the blocks of the longest slab of several are counted in 16 bits");
 
 extern const size_class_t size_classes[SIZE_CLASS_COUNT];
 

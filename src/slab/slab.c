@@ -112,7 +112,7 @@ void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
 }
 
 void slab_release(owner_t *owner, unit_t slab) {
-  unsigned size_class = map_record(slab)->slab.size_class;
+  unsigned size_class = slab_record(owner, slab)->slab.size_class;
   slab_unlist(owner, slab);
   owner->free_bytes -= (int64_t)map_record(slab)->slab.free_count * size_classes[size_class].block_bytes;
   unmake_slab(slab, size_class);
@@ -130,7 +130,7 @@ void slab_release_empty(owner_t *owner) {
 /* ---- Blocks out and in ------------------------------------------------------------*/
 
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **blocks, size_t wanted) {
-  unit_record_t *r = map_record(slab);
+  unit_record_t *r = slab_record(owner, slab);
   uint64_t *bits = the_map.free_bits[slab];
   size_t block_bytes = size_classes[size_class].block_bytes;
   size_t count = min_size(wanted, r->slab.free_count);
@@ -168,7 +168,7 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
 }
 
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
-  unit_record_t *r = map_record(slab);
+  unit_record_t *r = slab_record(owner, slab);
   unsigned size_class = r->slab.size_class;
   uint64_t twice = the_map.free_bits[slab][word] & bits;
   bits &= ~twice;

@@ -63,7 +63,18 @@ void slab_list(owner_t *owner, unit_t slab);
 /* The first unit of the slab that a unit of that class belongs to: slabs of
  * several blocks are aligned to their length. */
 HAK_INLINE unit_t slab_first_unit(unit_t unit, unsigned size_class) {
+  HAK_ASSERT(size_class < SIZE_CLASS_COUNT);
   return unit & ~(unit_t)(size_class_is_single(size_class) ? 0 : size_classes[size_class].slab_units - 1);
+}
+/* The record of a slab of several blocks, which belongs to the owner. In the debug build
+ * it has to look like one. */
+HAK_INLINE unit_record_t *slab_record(const owner_t *owner, unit_t slab) {
+  unit_record_t *r = map_record(slab);
+  HAK_ASSERT(r->slab.size_class < MID_CLASS_END && r->slab.capacity == size_classes[r->slab.size_class].capacity);
+  HAK_ASSERT(r->slab.free_count <= r->slab.capacity && slab_first_unit(slab, r->slab.size_class) == slab);
+  HAK_ASSERT(atomic32_load_relaxed(map_word(slab)) == word_make(owner->id, r->slab.size_class));
+  (void)owner;
+  return r;
 }
 /* The block's number in its slab, or -1 when the address starts no block. */
 HAK_INLINE int slab_block_number(const void *address, unit_t slab, unsigned size_class) {

@@ -113,6 +113,28 @@ TEST(Map, WithLimitedAddressSpaceAllOfItCanBeUsed) {
   }
 }
 
+/* The zones lie side by side, and where one is used up to its end their free runs meet. */
+TEST(Map, AWindowCanBeUsedUp) {
+  expect_zero(hak_test::in_child([] {
+    setenv("HAKMEM_RESERVE", "1G", 1);
+    std::vector<void *> blocks;
+    for (size_t bytes : {5 * kMiB, kMiB}) {
+      void *block;
+      while ((block = hak_malloc(bytes)) != nullptr && blocks.size() < 1100) blocks.push_back(block);
+    }
+    REQUIRE(blocks.size() > 200 && blocks.size() < 1100);
+    hak__check_all();
+    for (size_t from : {0, 1}) /* every other one, then the rest */
+      for (size_t i = from; i < blocks.size(); i += 2) hak_free(blocks[i]);
+    hak_thread_flush();
+    hak__check_all();
+    for (void *&block : blocks) REQUIRE((block = hak_malloc(kMiB)) != nullptr);
+    for (void *block : blocks) hak_free(block = hak_realloc(block, 3 * kMiB));
+    hak__check_all();
+    return 0;
+  }));
+}
+
 TEST(Map, WithHardlyAnyAddressSpaceItFailsAndSaysSo) {
   for (size_t kib : {0, 4, 16, 64, 256, 1024, 2048, 4096, 8192}) {
     SCOPED_TRACE(std::to_string(kib) + " KiB");

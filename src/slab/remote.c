@@ -76,7 +76,7 @@ HAK_INLINE bool find_place(const void *address, unsigned size_class, place_t *pl
   return true;
 }
 
-/* The same, and false has been reported. */
+/* The same; an address that starts no block is reported. */
 HAK_INLINE bool find_place_or_report(const void *address, unsigned size_class, place_t *place) {
   if (HAK_LIKELY(find_place(address, size_class, place))) return true;
   error_note(ERROR_INTERIOR_FREE, address, size_classes[size_class].block_bytes, 0);

@@ -38,10 +38,12 @@ const extent_t *zone_extent(unit_t unit) {
   return NULL;
 }
 
-bool zone_is_free(unit_t unit) {
-  if (zone_extent(unit) == NULL) return false;
+/* Of a unit that exists. */
+static bool is_free(unit_t unit) {
   return (map_superslab(unit / SUPERSLAB_UNITS)->used >> unit % SUPERSLAB_UNITS & 1) == 0;
 }
+
+bool zone_is_free(unit_t unit) { return zone_extent(unit) != NULL && is_free(unit); }
 
 /* ---- Free runs -------------------------------------------------------------------*/
 static void insert(zone_t *zone, unit_t first, size_t units) {
@@ -64,14 +66,14 @@ static unit_t run_start(unit_t unit) {
 void zone_join(unit_t first, size_t units) {
   zone_t *zone = &zones[zone_of(first)];
   const extent_t *extent = zone_extent(first); /* the next one may be another zone's, right behind */
-  if (first > extent->first && zone_is_free(first - 1)) {
+  if (first > extent->first && is_free(first - 1)) {
     unit_t left = map_record(first - 1)->run_first;
     runs_remove(&zone->free_runs, left);
     units += first - left;
     first = left;
   }
   unit_t right = (unit_t)(first + units);
-  if (right < extent->end && zone_is_free(right)) {
+  if (right < extent->end && is_free(right)) {
     runs_remove(&zone->free_runs, right);
     units += map_record(right)->run_units;
   }
@@ -88,7 +90,7 @@ void zone_cut(unit_t first, size_t units) {
 }
 
 size_t zone_free_units_behind(unit_t end) {
-  if (end == zone_extent(end - 1)->end || !zone_is_free(end)) return 0;
+  if (end == zone_extent(end - 1)->end || !is_free(end)) return 0;
   return map_record(end)->run_units;
 }
 

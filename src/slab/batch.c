@@ -44,7 +44,7 @@ static void reverse(void **blocks, size_t count) {
 }
 
 size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, bool *is_zero) {
-  counter_add(&owner->refills, 1);
+  atomic64_add_alone(&owner->refills, 1);
   if (size_class_is_single(size_class)) return refill_single(owner, size_class, blocks, is_zero);
   if (is_zero != NULL) *is_zero = false;
   if (remote_has_pending(owner)) remote_collect(owner, COLLECTS_PER_REFILL);
@@ -82,7 +82,7 @@ static void flush_single(unsigned size_class, void *block, uint32_t word) {
 }
 
 void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
-  counter_add(&owner->flushes, 1);
+  atomic64_add_alone(&owner->flushes, 1);
   uint32_t own_word = word_make(owner->id, size_class);
   for (size_t i = 0; i < count; i++) {
     void *block = blocks[i];

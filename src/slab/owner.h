@@ -88,9 +88,5 @@ HAK_INLINE owner_t *owner_by_id(uint32_t id) {
   return (owner_t *)(the_map.heaps + (size_t)(id - 1) * OWNER_STRIDE_BYTES + OWNER_ROOM_BYTES);
 }
 
-HAK_INLINE void counter_add(atomic64 *counter, uint64_t n) {
-  atomic64_store_relaxed(counter, atomic64_load_relaxed(counter) + n); /* one writer */
-}
-
 HAK_C_END
 #endif

@@ -31,19 +31,16 @@ enum { WARM_MAX = 8 };
 /* Of one pool_tidy: some microseconds where nothing waits, some tenths of a
  * millisecond where much does. The gate is open to others after every step. */
 enum { TIDY_OWNERS = 64, TIDY_ROUND_MS = 1000, STEP_SLABS = 128 };
-static void add_relaxed(atomic32 *count, int change) {
-  atomic32_store_relaxed(count, atomic32_load_relaxed(count) + (uint32_t)change); /* the gate is held */
-}
 
 static void push(owner_t *owner) {
   owner->state = OWNER_POOLED;
   owner->pool_next = pool.top;
   pool.top = owner->id;
-  add_relaxed(&pool.pooled_count, 1);
+  atomic32_add_alone(&pool.pooled_count, 1); /* the gate is held, as by all who write these counts */
 }
 
 static void set_warm(owner_t *owner, bool is_warm) {
-  add_relaxed(&pool.warm_count, (int)is_warm - (int)owner->is_warm);
+  atomic32_add_alone(&pool.warm_count, (uint32_t)is_warm - (uint32_t)owner->is_warm);
   owner->is_warm = is_warm;
 }
 
@@ -149,7 +146,7 @@ static owner_t *pop(void) {
   pool.top = owner->pool_next;
   if (pool.next_visit == owner->id) pool.next_visit = 0;
   set_warm(owner, false);
-  add_relaxed(&pool.pooled_count, -1);
+  atomic32_add_alone(&pool.pooled_count, (uint32_t)-1);
   return owner;
 }
 
@@ -276,7 +273,7 @@ static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_cla
   for (unsigned i = 0; i < c->slab_units; i++)
     atomic32_store_relaxed(map_word(slab + i), word_make(to->id, size_class));
   slab_list(to, slab);
-  counter_add(&to->adoptions, 1);
+  atomic64_add_alone(&to->adoptions, 1);
 }
 
 bool pool_adopt(owner_t *owner, unsigned size_class) {

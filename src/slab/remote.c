@@ -94,7 +94,7 @@ bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
   /* Empty, full by now, or freed twice. */
   if (entry->bits == 0 || bits == UINT64_MAX || bits == entry->bits) return false;
   entry->bits = bits;
-  counter_add(&self->remote_frees, 1);
+  atomic64_add_alone(&self->remote_frees, 1);
   return true;
 }
 
@@ -103,7 +103,7 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
   size_t block_bytes = size_classes[size_class].block_bytes;
   place_t place;
   if (!find_place_or_report(address, size_class, &place)) return;
-  counter_add(&self->remote_frees, 1);
+  atomic64_add_alone(&self->remote_frees, 1);
   outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
   if (entry->bits != 0 && (entry->slab != place.slab || entry->word != place.bitmap_word)) deliver_entry(self, entry);
   if (entry->bits == 0) {

@@ -178,7 +178,7 @@ fn not_enough(more: Option<u32>, of_what: &str) -> String {
 /// What the sentence rests on.
 pub fn footing(verdict: &Verdict, rounds: usize) -> String {
     format!(
-        "Against {}, over {rounds} rounds; ± is the {:.0} % confidence interval. 12 % faster means 12 % less time.",
+        "Against {}, over {rounds} rounds; ± is the {:.0} % confidence interval. 10 % faster is a tenth less time.",
         verdict.baseline,
         CONFIDENCE * 100.0
     )

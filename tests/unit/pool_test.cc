@@ -2,6 +2,7 @@
 #include "layers.h"
 #include "support/process.h"
 
+#include <atomic>
 #include <memory>
 #include <thread>
 
@@ -267,6 +268,35 @@ TEST_F(Pool, AForkedChildPoolsThoseWhoWereIdleAndLosesThoseWhoWereNot) {
   working.flush(21, working_blocks);
   waiting.flush(22, waiting_blocks);
   visited.flush(23, visited_blocks);
+}
+
+/* What a thread does between entering and leaving is marked, and a child believes the mark. */
+TEST_F(Pool, AForkedChildLosesTheOwnerOfAThreadThatIsInside) {
+  std::atomic<owner_t *> inside{nullptr}, outside{nullptr};
+  std::atomic<bool> end{false};
+  std::thread busy([&] {
+    heap_t *heap = thread_enter();
+    inside = &heap->owner;
+    while (!end) std::this_thread::yield();
+    thread_leave(heap);
+  });
+  std::thread idle([&] {
+    heap_t *heap = thread_enter();
+    thread_leave(heap);
+    outside = &heap->owner;
+    while (!end) std::this_thread::yield();
+  });
+  while (inside == nullptr || outside == nullptr) std::this_thread::yield();
+  hak_test::Outcome outcome = hak_test::in_child([&] {
+    pool_before_fork(); /* there are no fork handlers in this program */
+    pool_after_fork(nullptr);
+    pool_settle();
+    return inside.load()->state == OWNER_LOST && outside.load()->state == OWNER_POOLED ? 0 : 1;
+  });
+  end = true;
+  busy.join();
+  idle.join();
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
 }
 
 /* A signal handler forks while its thread is about to get its first heap: the handler

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use common::{BINARY, hak, json};
@@ -50,6 +50,17 @@ fn full_device(directory: &Path) -> PathBuf {
     }
     let _ = fs::remove_file(&node);
     "/dev/full".into()
+}
+
+/// Two are enough; more come until it has ended.
+fn expect_end_by_two_signals(child: &mut Child) {
+    let ended = (0..200).any(|_| {
+        let _ = Command::new("kill").arg(child.id().to_string()).stderr(Stdio::null()).status();
+        std::thread::sleep(Duration::from_millis(20));
+        child.try_wait().unwrap().is_some()
+    });
+    assert!(ended, "two signals did not end it");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]
@@ -187,13 +198,7 @@ fn an_end_at_once_leaves_nothing_behind() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.by_ref().map(Result::unwrap).any(|line| line.contains("wall time")));
     assert_eq!(files_in(temporary.path()), 0, "what the runs needed is gone before the files are written");
-    let ended = (0..200).any(|_| {
-        let _ = Command::new("kill").arg(child.id().to_string()).stderr(Stdio::null()).status();
-        std::thread::sleep(Duration::from_millis(20));
-        child.try_wait().unwrap().is_some()
-    });
-    assert!(ended, "two signals did not end it");
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    expect_end_by_two_signals(&mut child);
     assert_eq!(files_in(directory.path()), 1);
 }
 
@@ -209,13 +214,7 @@ fn an_end_at_once_ends_what_runs_and_leaves_nothing_behind() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(files_in(temporary.path()), 1);
-    let ended = (0..200).any(|_| {
-        let _ = Command::new("kill").arg(child.id().to_string()).stderr(Stdio::null()).status();
-        std::thread::sleep(Duration::from_millis(20));
-        child.try_wait().unwrap().is_some()
-    });
-    assert!(ended, "two signals did not end it");
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    expect_end_by_two_signals(&mut child);
     assert_eq!(files_in(temporary.path()), 0);
     let mut pid = String::new();
     File::open(&ready).unwrap().read_to_string(&mut pid).unwrap();

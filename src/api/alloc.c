@@ -96,7 +96,7 @@ static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_b
   if (may_be_shrunk && atomic32_load_relaxed(&some_stayed_large) && bytes <= alloc_usable_size(block)) return true;
   bool may_be_grown = atomic32_load_relaxed(&some_grew_ahead) != 0;
   if (!word_is_class(word)) {
-    if (address_kind(block, word) != ADDRESS_HUGE) return true; /* inside a block: alloc_free says */
+    if (address_kind_of_others(block, word) != ADDRESS_HUGE) return true; /* inside a block: alloc_free says */
     return bytes <= PTRDIFF_MAX && huge_may_have_size(block, bytes, may_be_grown ? most_grown(bytes) : bytes);
   }
   if (bytes > LARGE_MAX_BYTES) return false;

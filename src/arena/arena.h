@@ -12,7 +12,7 @@
  * arena_relieve purge, a bounded amount a call, with the gate open: the units are
  * taken out of the free ones meanwhile.
  *
- * Everything here takes the arena's gate, the innermost but for metadata's, for a
+ * Everything here takes the arena's gate, inside which no other is entered, for a
  * microsecond or so, and is thread-safe.
  *
  * SPDX-License-Identifier: MIT

@@ -95,6 +95,9 @@ typedef struct {
   HAK_INLINE void type##_store_relaxed(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELAXED); }          \
   HAK_INLINE void type##_store_release(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_RELEASE); }          \
   HAK_INLINE void type##_store_seq(type *a, word v) { __atomic_store_n(&a->value, v, __ATOMIC_SEQ_CST); }              \
+  HAK_INLINE word type##_exchange_relaxed(type *a, word v) {                                                           \
+    return __atomic_exchange_n(&a->value, v, __ATOMIC_RELAXED);                                                        \
+  }                                                                                                                    \
   HAK_INLINE word type##_exchange_acquire(type *a, word v) {                                                           \
     return __atomic_exchange_n(&a->value, v, __ATOMIC_ACQUIRE);                                                        \
   }                                                                                                                    \
@@ -106,6 +109,7 @@ typedef struct {
   /* By the only writer: others may read, no instruction need be atomic but the store. */                              \
   HAK_INLINE void type##_add_alone(type *a, word v) { type##_store_relaxed(a, type##_load_relaxed(a) + v); }           \
   HAK_INLINE word type##_or_seq(type *a, word v) { return __atomic_fetch_or(&a->value, v, __ATOMIC_SEQ_CST); }         \
+  HAK_INLINE word type##_and_acquire(type *a, word v) { return __atomic_fetch_and(&a->value, v, __ATOMIC_ACQUIRE); }   \
   HAK_INLINE bool type##_cas_acquire(type *a, word *expected, word v) {                                                \
     return __atomic_compare_exchange_n(&a->value, expected, v, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);             \
   }                                                                                                                    \

@@ -35,17 +35,34 @@ static void announce(unit_t slab) {
   } while (starts_shared_slab(slab, word));
 }
 
-static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
+/* The slab was gone after we had put our bits there. In a right program its owner has
+ * collected them. Else the blocks were free before, and as the slab may be made anew the
+ * bits must not stay: the owner looks for them after it has said in the word that the
+ * slab is gone (unmake_slab), we take them back after we have seen that. So the freer or
+ * the owner finds each, and only one of them. Returns those that are ours to report. */
+static HAK_COLD uint64_t take_back(unit_t slab, unsigned word, uint64_t bits) {
+  /* Acquire: so that the look at the word comes after it. */
+  uint64_t ours = atomic64_and_acquire(&the_map.remote_bits[slab][word], ~bits) & bits;
   uint32_t now = atomic32_load_relaxed(map_word(slab));
-  if (HAK_UNLIKELY(word_kind(now) != size_class || !starts_shared_slab(slab, now))) {
-    /* The slab is gone, so its blocks were all free: somebody freed these as well. */
-    slab_report_twice(slab, size_class, word, bits);
-    return;
-  }
-  /* W1; its release part hands over the blocks' contents to the owner's R2. */
-  uint64_t before = atomic64_or_seq(&the_map.remote_bits[slab][word], bits);
+  if (ours == 0 || !starts_shared_slab(slab, now) || word >= size_class_bitmap_words(word_kind(now))) return ours;
+  /* It was made anew meanwhile, and its blocks have the same bits. A slab with such a
+   * bit is not given back, so where it is gone still they cannot be its own. */
+  atomic64_or_seq(&the_map.remote_bits[slab][word], ours);
   announce(slab);
-  if (HAK_UNLIKELY((before & bits) != 0)) slab_report_twice(slab, size_class, word, before & bits);
+  return 0;
+}
+
+static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
+  uint64_t twice = bits;
+  uint32_t now = atomic32_load_relaxed(map_word(slab));
+  if (HAK_LIKELY(word_kind(now) == size_class && starts_shared_slab(slab, now))) {
+    /* W1; its release part hands over the blocks' contents to the owner's R2. */
+    twice = atomic64_or_seq(&the_map.remote_bits[slab][word], bits) & bits;
+    announce(slab);
+    now = atomic32_load_seq(map_word(slab)); /* not before W1: pairs with unmake_slab */
+    if (HAK_UNLIKELY(!starts_shared_slab(slab, now))) twice |= take_back(slab, word, bits);
+  } /* else the slab is gone, so its blocks were all free: somebody freed these as well */
+  if (HAK_UNLIKELY(twice != 0)) slab_report_twice(slab, size_class, word, twice);
 }
 
 static void deliver_entry(owner_t *self, outbox_entry_t *entry) {

@@ -24,7 +24,14 @@
  * dropped. Whoever made it a slab did so before any freer could have found it
  * announced, so R1 comes before or the look finds it.
  *
- * tests/model/remote_free.pml explores this exhaustively.
+ * A block that is freed twice, by its owner's thread and by another, may be the last
+ * of a slab: the freer has seen the slab, and sets the bit when it is gone already.
+ * Such a bit must not become one of the next slab there. The owner writes the word and
+ * then looks at the bits, the freer sets the bit and then looks at the word, all four
+ * sequentially consistent: one of the two sees it, and reports it.
+ *
+ * tests/model/remote_free.pml explores this exhaustively, tests/model/weak under weak
+ * memory (docs/weak_memory.md).
  *
  * SPDX-License-Identifier: MIT
  */

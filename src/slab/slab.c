@@ -78,20 +78,25 @@ void slab_report_twice(unit_t slab, unsigned size_class, unsigned word, uint64_t
 }
 
 /* Bits that are still there when every block is free are of blocks that were freed
- * twice, here and by another thread; they must not outlive the slab. */
+ * twice, here and by another thread; they must not outlive the slab. The word says
+ * already that the slab is gone, and the load is sequentially consistent, as that store
+ * is: who sets a bit that we miss sees the word, and takes it back (remote.c). */
 static void clear_remote_bits(unit_t slab, unsigned size_class) {
   for (unsigned w = 0; w < size_class_bitmap_words(size_class); w++) {
-    if (HAK_LIKELY(atomic64_load_relaxed(&the_map.remote_bits[slab][w]) == 0)) continue;
-    slab_report_twice(slab, size_class, w, atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0));
+    if (HAK_LIKELY(atomic64_load_seq(&the_map.remote_bits[slab][w]) == 0)) continue;
+    slab_report_twice(slab, size_class, w, atomic64_exchange_relaxed(&the_map.remote_bits[slab][w], 0));
   }
 }
 
 /* Every block is free and the slab is in no list. */
 static void unmake_slab(unit_t slab, unsigned size_class) {
   size_t units = size_classes[size_class].slab_units;
-  if (size_class_is_single(size_class)) dense_note_large(-(int64_t)units);
-  else clear_remote_bits(slab, size_class);
   write_words(slab, units, 0, 0);
+  if (size_class_is_single(size_class)) dense_note_large(-(int64_t)units);
+  else {
+    atomic32_store_seq(map_word(slab), 0);
+    clear_remote_bits(slab, size_class);
+  }
   arena_give(slab, units);
 }
 

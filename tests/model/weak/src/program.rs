@@ -66,6 +66,7 @@ impl Place {
 #[derive(Clone, Copy, Debug)]
 pub enum Update {
     Exchange,
+    And,
     Or,
     Add,
 }
@@ -74,6 +75,7 @@ impl Update {
     pub fn apply(self, old: i64, operand: i64) -> i64 {
         match self {
             Update::Exchange => operand,
+            Update::And => old & operand,
             Update::Or => old | operand,
             Update::Add => old + operand,
         }

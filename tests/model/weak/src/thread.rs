@@ -90,6 +90,7 @@ impl<'a> Thread<'a> {
             self.code.push(Op::Load { dst: Self::number(dst), place, order: load, site });
             let value = match update {
                 Update::Exchange => operand,
+                Update::And => dst & operand,
                 Update::Or => dst | operand,
                 Update::Add => dst + operand,
             };

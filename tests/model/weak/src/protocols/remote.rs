@@ -85,12 +85,43 @@ fn announce(t: &mut Thread, m: &Memory, unit: Expr) {
     });
 }
 
-fn deliver(t: &mut Thread, m: &Memory, unit: i64, bit: i64) {
-    let word = t.load(m.word.at(unit), Relaxed, "deliver: load word");
-    t.assert(word.is_not(0), "the slab of a live block is not seen");
-    let before = t.rmw(m.remote.at(unit), Update::Or, bit, Seq, "deliver: W1 set remote bits");
-    t.assert((before & bit).is(0), "a block is in the remote bitmap twice");
-    announce(t, m, unit.into());
+/// Returns whether this thread finds that the block was free already.
+fn deliver(t: &mut Thread, m: &Memory, unit: i64, bit: i64) -> Expr {
+    let twice = t.local(0);
+    t.block(|t| {
+        let word = t.load(m.word.at(unit), Relaxed, "deliver: load word");
+        t.if_(word.is(0), |t| {
+            t.set(twice, 1);
+            t.leave(0);
+        });
+        let before = t.rmw(m.remote.at(unit), Update::Or, bit, Seq, "deliver: W1 set remote bits");
+        t.set(twice, (before & bit).is_not(0));
+        announce(t, m, unit.into());
+        let again = t.load(m.word.at(unit), Seq, "deliver: load word again");
+        t.if_(again.is(0), |t| take_back(t, m, unit, bit, twice));
+    });
+    twice
+}
+
+fn take_back(t: &mut Thread, m: &Memory, unit: i64, bit: i64, twice: Expr) {
+    let before = t.rmw(m.remote.at(unit), Update::And, !bit, Acquire, "take_back: clear remote bits");
+    let ours = t.local((before & bit).is_not(0));
+    let now = t.load(m.word.at(unit), Relaxed, "take_back: load word");
+    if t.bug("made anew not looked for") {
+        t.if_(ours, |t| t.set(twice, 1));
+        return;
+    }
+    t.if_(now.is(0) & ours, |t| t.set(twice, 1));
+    t.if_(now.is_not(0) & ours, |t| {
+        t.rmw(m.remote.at(unit), Update::Or, bit, Seq, "take_back: set remote bits");
+        announce(t, m, unit.into());
+    });
+}
+
+/// A free by a right program.
+fn deliver_once(t: &mut Thread, m: &Memory, unit: i64, bit: i64) {
+    let twice = deliver(t, m, unit, bit);
+    t.assert(twice.is(0), "a block's only free is taken for a second one");
 }
 
 /// The program's last use of a block, and its free.
@@ -98,7 +129,7 @@ fn use_and_free(t: &mut Thread, m: &Memory, bit: i64, expected: i64) {
     let seen = t.load(m.contents.at(bit), Plain, "program: read block");
     t.assert(seen.is(expected), "a block is in use while its former user still reads it");
     t.store(m.contents.at(bit), FREED, Plain, "program: write block");
-    deliver(t, m, 1, bit);
+    deliver_once(t, m, 1, bit);
 }
 
 /// slab_put_bits. Blocks of unit 1 are handed out again and written.
@@ -120,6 +151,26 @@ fn collect_slab(t: &mut Thread, m: &Memory, unit: Expr, reuse: bool) {
         let bits = t.exchange(m.remote.at(unit), 0, Seq, "collect: R2 fetch remote bits");
         put_bits(t, m, unit, bits, reuse);
     });
+}
+
+/// unmake_slab. Returns the bits of blocks that others have freed as well.
+fn unmake(t: &mut Thread, m: &Memory) -> Expr {
+    let bits = t.local(0);
+    let look = |t: &mut Thread| {
+        let some = t.load(m.remote.at(1), Seq, "unmake_slab: load remote bits");
+        t.if_(some.is_not(0), |t| {
+            let old = t.exchange(m.remote.at(1), 0, Relaxed, "unmake_slab: fetch remote bits");
+            t.set(bits, old);
+        });
+    };
+    if t.bug("strays looked for before the word is stored") {
+        look(t);
+        t.store(m.word.at(1), 0, Seq, "unmake_slab: store word");
+    } else {
+        t.store(m.word.at(1), 0, Seq, "unmake_slab: store word");
+        look(t);
+    }
+    bits
 }
 
 /// remote_collect, for at most so many slabs. The caller is the owner's thread, or
@@ -219,10 +270,10 @@ fn two_freers(p: &mut Program) {
 /// A slab is announced again while its owner takes another from the same stack.
 fn two_slabs(p: &mut Program) {
     let m = memory(p, 2, &[0, 1, 1]);
-    p.thread(|t| deliver(t, &m, 1, 1));
+    p.thread(|t| deliver_once(t, &m, 1, 1));
     p.thread(|t| {
-        deliver(t, &m, 2, 1);
-        deliver(t, &m, 1, 2);
+        deliver_once(t, &m, 2, 1);
+        deliver_once(t, &m, 1, 2);
     });
     p.thread(|t| collect(t, &m, 1, 3, false));
     p.at_end(move |f| nothing_is_lost(f, &m, &[0, ALL, 1]));
@@ -234,7 +285,7 @@ fn hand_over(p: &mut Program) {
     let m = memory(p, 1, &[0, 1]);
     let gate = p.var("pool_gate", 0);
     for bit in [1, 2] {
-        p.thread(|t| deliver(t, &m, 1, bit));
+        p.thread(|t| deliver_once(t, &m, 1, bit));
     }
     p.thread(|t| {
         gate_enter(t, gate);
@@ -259,12 +310,13 @@ fn made_anew(p: &mut Program) {
     p.start(m.remote, 1, 2);
     p.start(m.announced, 1, 1);
     p.start(m.head, 1, 1);
-    p.thread(|t| deliver(t, &m, 1, 1));
+    p.thread(|t| deliver_once(t, &m, 1, 1));
     p.thread(|t| {
         collect(t, &m, 1, 1, false);
         let free = t.load(m.free.at(1), Plain, "slab_put_bits: load free bits");
         t.if_(free.is(ALL), |t| {
-            t.store(m.word.at(1), 0, Relaxed, "unmake_slab: store word");
+            let strays = unmake(t, &m);
+            t.assert(strays.is(0), "a block's only free is taken for a second one");
             t.store(m.free.at(1), 0, Plain, "slab_put_bits: store free bits");
             gate_enter(t, gate);
             t.store(in_arena, 1, Plain, "arena_give: store tree");
@@ -284,7 +336,7 @@ fn made_anew(p: &mut Program) {
     });
     p.thread(|t| {
         let there = t.load(mail, Acquire, "program: get block");
-        t.if_(there.is(1), |t| deliver(t, &m, 1, 1));
+        t.if_(there.is(1), |t| deliver_once(t, &m, 1, 1));
     });
     p.at_end(move |f| nothing_is_lost(f, &m, &[0, 0]));
 }
@@ -304,24 +356,46 @@ fn gone_while_pending(p: &mut Program) {
     });
     p.thread(|t| {
         let there = t.load(mail, Acquire, "program: get block");
-        t.if_(there.is(1), |t| deliver(t, &m, 1, 1));
+        t.if_(there.is(1), |t| deliver_once(t, &m, 1, 1));
     });
     p.at_end(move |f| nothing_is_lost(f, &m, &[0, 0]));
 }
 
+/// A mistake: the last block of a slab that is out is freed by its owner's thread, which
+/// gives the slab back, and by another. One of the two finds it, and no bit is left.
+fn freed_twice(p: &mut Program) {
+    let m = memory(p, 1, &[0, 1]);
+    p.start(m.free, 1, 2);
+    let freer = p.thread(|t| deliver(t, &m, 1, 1));
+    let owner = p.thread(|t| {
+        put_bits(t, &m, 1.into(), 1.into(), false);
+        let strays = unmake(t, &m);
+        t.local(strays.is_not(0))
+    });
+    p.at_end(move |f| match f.reg(0, freer) + f.reg(1, owner) {
+        _ if f.at(m.remote, 1) != 0 => Err("a bit of a slab that is gone is left"),
+        0 => Err("a double free is not found"),
+        1 => Ok(()),
+        _ => Err("a double free is found twice"),
+    });
+}
+
 const LOOKED: &str =
     "the sequentially consistent load before it has decided; the read-modify-write only has to acquire";
+const NOBODY_ELSE: &str = "no scenario has a third block that is freed at that moment; W1 shows what would be lost";
 const STORE: &str = "the old value is not used: a sequentially consistent store does as well";
 
 pub fn protocol() -> Protocol {
     Protocol {
         name: "remote",
         scenarios: vec![
+            // Those that are explored fastest come first: a mistake is looked for until it is found.
             Scenario { name: "two freers", build: two_freers },
+            Scenario { name: "gone while pending", build: gone_while_pending },
+            Scenario { name: "freed twice", build: freed_twice },
+            Scenario { name: "made anew", build: made_anew },
             Scenario { name: "two slabs", build: two_slabs },
             Scenario { name: "hand-over", build: hand_over },
-            Scenario { name: "made anew", build: made_anew },
-            Scenario { name: "gone while pending", build: gone_while_pending },
         ],
         bugs: &[
             "look before withdrawal",
@@ -331,6 +405,8 @@ pub fn protocol() -> Protocol {
             "R1 after R2",
             "owner not looked at",
             "another's slab dropped",
+            "made anew not looked for",
+            "strays looked for before the word is stored",
         ],
         others: &["program:", "gate:"],
         harmless: &[
@@ -339,6 +415,7 @@ pub fn protocol() -> Protocol {
             ("collect: R2 fetch remote bits", "acq_rel", LOOKED),
             ("collect: R2 fetch remote bits", "acquire", LOOKED),
             ("announce: withdraw", "two steps", STORE),
+            ("take_back: set remote bits", "two steps", NOBODY_ELSE),
             ("collect: R1 clear announced", "two steps", STORE),
             (
                 "announce: push on pending.head",

@@ -6,6 +6,7 @@
  *   thread_ends    threads that end with full caches and with freed blocks pending
  *   foreign_purge  another thread frees gigabytes
  *   large_churn    many threads replace large blocks
+ *   nothing        no call at all: what the machine itself does
  * Each scenario is a file in latency/, and says what exactly it does.
  *
  * The figure is the worst processor time of one call, so that other programs on
@@ -17,8 +18,9 @@
  */
 #include "latency/scenarios.h"
 
-enum { GROWTH, MASS_FREE, THREAD_ENDS, FOREIGN_PURGE, LARGE_CHURN };
-static const char *const scenarios[] = {"growth", "mass_free", "thread_ends", "foreign_purge", "large_churn", NULL};
+enum { GROWTH, MASS_FREE, THREAD_ENDS, FOREIGN_PURGE, LARGE_CHURN, NOTHING };
+static const char *const scenarios[] = {"growth",      "mass_free", "thread_ends", "foreign_purge",
+                                        "large_churn", "nothing",   NULL};
 static const char *const freers[] = {"owner", "other", "survivor", NULL};
 static const char *const orders[] = {"same", "random", NULL};
 
@@ -46,7 +48,7 @@ static const bench_option_t options[] = {
     {"ends", BENCH_NUMBER, &latency.ends, 1, 100000, NULL, "thread_ends: threads that end"},
     {"blocks", BENCH_NUMBER, &latency.blocks, 1, 1000000, NULL, "foreign_purge: blocks that are freed"},
     {"slots", BENCH_NUMBER, &latency.slots, 1, 4096, NULL, "large_churn: blocks of each thread"},
-    {"threads", BENCH_NUMBER, &latency.threads, 1, 1024, NULL, "large_churn: threads"},
+    {"threads", BENCH_NUMBER, &latency.threads, 1, 1024, NULL, "large_churn, nothing: threads"},
     {0},
 };
 
@@ -56,7 +58,8 @@ static meter_t *measured(void) {
     case MASS_FREE: return latency_mass_free();
     case THREAD_ENDS: return latency_thread_ends();
     case FOREIGN_PURGE: return latency_foreign_purge();
-    default: return latency_large_churn();
+    case LARGE_CHURN: return latency_large_churn();
+    default: return latency_nothing();
   }
 }
 
@@ -73,6 +76,7 @@ int main(int argc, char **argv) {
       [THREAD_ENDS] = "worst_us",
       [FOREIGN_PURGE] = "stall_us",
       [LARGE_CHURN] = "processor_ns_per_op",
+      [NOTHING] = "worst_us",
   };
   bench_finish(figures[latency.scenario]);
 }

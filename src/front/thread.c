@@ -1,6 +1,7 @@
 /* See thread.h. SPDX-License-Identifier: MIT */
 #include "thread.h"
 
+#include "../slab/claim.h"
 #include "../slab/pool.h"
 #include "../support/error.h"
 #include "flush.h"
@@ -25,10 +26,19 @@ static void set_thread_state(uintptr_t state) {
   if (atomic32_load_acquire(&thread_key_exists)) pthread_setspecific(thread_key, (void *)state);
 }
 
+/* E1 and E2 of claim.h. false: a signal handler has forked while we waited, and this is
+ * the child, which has lost the heap. */
+static bool enter(heap_t *heap) {
+  owner_enter(&heap->owner);
+  if (HAK_LIKELY(!claim_is_taken(&heap->owner))) return true;
+  claim_await(&heap->owner);
+  return heap->owner.state != OWNER_LOST;
+}
+
 /* What a thread's magazines hold beyond one step stays in them, for the thread that
  * gets the heap next, or for pool_tidy. */
 static void detach(heap_t *heap) {
-  heap->owner.busy++;
+  if (!enter(heap)) return;
   flush_step(&heap->owner);
   magazines_drop(heap);
   pool_detach(&heap->owner); /* which ends being busy */
@@ -68,27 +78,24 @@ static heap_t *attach(void) {
 }
 
 heap_t *thread_enter(void) {
-  heap_t *heap = the_heap;
-  if (HAK_UNLIKELY(heap == &the_null_heap)) {
-    thread_prepare();
-    heap = attach();
-    if (heap == NULL) return NULL;
-    if (!thread_has_ended) {
-      the_heap = heap; /* first: pthread_setspecific may allocate */
-      set_thread_state(THREAD_HAS_HEAP);
+  for (;;) {
+    heap_t *heap = the_heap;
+    if (HAK_UNLIKELY(heap == &the_null_heap)) {
+      thread_prepare();
+      heap = attach();
+      if (heap == NULL) return NULL;
+      if (!thread_has_ended) {
+        the_heap = heap; /* first: pthread_setspecific may allocate */
+        set_thread_state(THREAD_HAS_HEAP);
+      }
     }
+    if (HAK_LIKELY(enter(heap))) return heap;
+    the_heap = &the_null_heap;
   }
-  heap->owner.busy++;
-  /* A fork in another thread copies what we have stored so far, in order: no
-   * change may be seen before the flag. Compiler order is enough, see
-   * docs/design.md on fork. */
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  return heap;
 }
 
 void thread_leave(heap_t *heap) {
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  heap->owner.busy--;
+  owner_leave(&heap->owner);
   if (HAK_UNLIKELY(the_heap != heap)) detach(heap); /* borrowed by an ended thread */
   error_settle();
 }
@@ -102,4 +109,6 @@ void thread_flush(void) {
 }
 
 void thread_before_fork(void) { pool_before_fork(); }
-void thread_after_fork(void) { pool_after_fork(the_heap == &the_null_heap ? NULL : &the_heap->owner); }
+void thread_after_fork(void) {
+  if (!pool_after_fork(the_heap == &the_null_heap ? NULL : &the_heap->owner)) the_heap = &the_null_heap;
+}

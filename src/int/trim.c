@@ -11,6 +11,7 @@
 size_t trim(size_t keep_bytes) {
   thread_flush();
   pool_sweep(flush_step);
+  pool_sweep_attached();
   size_t purged = pool_purge_pages();
   if (the_heap != &the_null_heap) {
     heap_t *heap = thread_enter();

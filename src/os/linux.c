@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -246,6 +247,18 @@ int os_open_for_writing(const char *path) {
 }
 void os_close(int fd) { syscall(SYS_close, fd); }
 bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
+
+/* The process has to register once; whether a child inherits that is not documented. */
+bool os_fence_all_threads(void) {
+  if (fault_here() || !os_is_unfiltered()) return false;
+  int saved_errno = errno;
+  bool fenced = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  if (!fenced && errno == EPERM)
+    fenced = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+             syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  errno = saved_errno;
+  return fenced;
+}
 
 /* ---- Waiting -------------------------------------------------------------*/
 void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds) {

@@ -48,6 +48,18 @@ HAK_NOINLINE void hak_lock_wait(hak_lock_t *lock) {
   }
 }
 
+/* Not by taking the lock: a handler that interrupts us between that and letting go again
+ * would wait for us. Acquire: pairs with the release in lock_release. */
+HAK_NOINLINE void lock_await(hak_lock_t *lock) {
+  for (int i = 0; i < SPINS; i++) {
+    if (atomic32_load_acquire(&lock->state) == 0) return;
+    spin_pause();
+  }
+  for (uint32_t state; (state = atomic32_load_acquire(&lock->state)) != 0;)
+    if ((state & LOCK_CONTENDED) != 0 || atomic32_cas_acquire(&lock->state, &state, state | LOCK_CONTENDED))
+      os_futex_wait(&lock->state, state | LOCK_CONTENDED, OS_FOR_EVER);
+}
+
 HAK_COLD void hak_lock_wake(hak_lock_t *lock) { os_futex_wake_one(&lock->state); }
 
 /* ---- Gates ---------------------------------------------------------------------*/

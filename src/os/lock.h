@@ -35,6 +35,9 @@ typedef struct {
 #define LOCK_CONTENDED 0x80000000u
 
 void hak_lock_wait(hak_lock_t *lock);
+/* Returns when nobody holds the lock, without taking it. One thread at a time may do
+ * so; a signal handler that interrupts it may as well. */
+void lock_await(hak_lock_t *lock);
 void hak_lock_wake(hak_lock_t *lock);
 
 /* Acquire: pairs with the release in lock_release. */

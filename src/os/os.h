@@ -98,6 +98,11 @@ void os_close(int fd);
  * that its environment must not be trusted. */
 bool os_is_privileged(void);
 
+/* A full fence in every thread of the process that runs just now, at some moment between
+ * the call's begin and its end; and in the calling one (membarrier(2), private and
+ * expedited: Linux 4.14). false: there is no such call, or it may not be made. */
+bool os_fence_all_threads(void);
+
 /* Sleeps while *word == expected, `milliseconds` at the most or OS_FOR_EVER
  * (spurious returns are allowed); wakes one. */
 enum { OS_FOR_EVER = -1 };

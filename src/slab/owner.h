@@ -7,14 +7,16 @@
  * thread.
  *
  * An owner is used by one thread at a time, "the owning thread": the one it is
- * attached to or, while it is pooled, whoever holds the pool's gate. Only
- * `pending` is touched by others.
+ * attached to or, while it is pooled, whoever holds the pool's gate. Who claims an
+ * owner (claim.h) takes its thread's place for a moment. Only `pending` is touched by
+ * others.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef HAK_OWNER_H
 #define HAK_OWNER_H
 
+#include "../os/lock.h"
 #include "size_class.h"
 
 HAK_C_BEGIN
@@ -47,12 +49,17 @@ typedef struct owner {
 
   uint32_t id __attribute__((aligned(HAK_CACHE_LINE))); /* from 1 */
   /* Non-zero while anything here, in the owner's slabs or in its magazines is
-   * changed out of the fast path: read by a forked child only. */
-  uint32_t busy;
+   * changed out of the fast path: owner_enter. Read by a forked child and, with the
+   * claim, by who wants to take the thread's place: claim.h. */
+  atomic32 busy;
+  hak_lock_t claim;
   /* Guarded by the pool's gate: */
   uint8_t state;                  /* owner_state_t                                */
   bool is_warm;                   /* pooled with its empty slabs                  */
   uint8_t look_class;             /* see next_look                                */
+  bool puts_aside;                /* claimed: empty slabs wait in put_aside       */
+  unit_t put_aside;               /* linked by slab.next                          */
+  uint64_t seen_activity;         /* owner_activity when pool_tidy looked last    */
   uint32_t process_id, thread_id; /* of the thread it is attached to          */
   uint32_t pool_next;             /* owner id                                     */
 
@@ -69,6 +76,25 @@ typedef struct owner {
   unit_t slabs[SIZE_CLASS_COUNT]; /* lists of slabs with a free block          */
   outbox_entry_t outbox[OUTBOX_ENTRIES];
 } owner_t;
+
+/* Marks that the owning thread is at work, out of the fast path. Compiler order is
+ * enough for a fork in another thread, which copies what was stored in this order
+ * (docs/design.md on fork), and for a claim, which sends a fence. Calls may be nested. */
+HAK_INLINE void owner_enter(owner_t *owner) {
+  atomic32_add_alone(&owner->busy, 1);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+/* Release: pairs with the acquire in claim_begin. */
+HAK_INLINE void owner_leave(owner_t *owner) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  atomic32_store_release(&owner->busy, atomic32_load_relaxed(&owner->busy) - 1);
+}
+
+/* Changes whenever the thread has worked at a batch boundary. Relaxed. */
+HAK_INLINE uint64_t owner_activity(const owner_t *owner) {
+  return atomic64_load_relaxed(&owner->refills) + atomic64_load_relaxed(&owner->flushes) +
+         atomic64_load_relaxed(&owner->remote_frees);
+}
 
 /* Before each owner lies room for what the layer above keeps for a thread: its
  * magazines (front/heap.h), which come first because the fast path likes them at

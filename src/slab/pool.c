@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
 #include "../os/os.h"
+#include "claim.h"
 #include "purge.h"
 #include "remote.h"
 #include "slab.h"
@@ -44,17 +45,6 @@ static void set_warm(owner_t *owner, bool is_warm) {
   owner->is_warm = is_warm;
 }
 
-/* Work on a pooled owner is marked as a thread marks work on its own: a child that
- * is forked meanwhile without the gate (gates_close) does not trust the owner. */
-static void begin_work(owner_t *owner) {
-  owner->busy++;
-  __atomic_signal_fence(__ATOMIC_SEQ_CST); /* compiler order is enough: docs/design.md on fork */
-}
-static void end_work(owner_t *owner) {
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  owner->busy--;
-}
-
 /* ---- After a fork ----------------------------------------------------------------
  * Threads that a child does not have leave their owners attached, and perhaps the
  * stack in the middle of a change. The child's handler only takes note: a signal
@@ -75,10 +65,21 @@ void pool_before_fork(void) {
   forked.thread_id = os_thread_id();
 }
 
-void pool_after_fork(owner_t *self) {
-  forked.survivor = self != NULL ? self->id : 0;
+/* Nobody knows how far the thread that claimed the owner has come, which is not here.
+ * (Only a fork that missed the gate sees a claim.) */
+static bool lost_to_a_claim(owner_t *owner) {
+  if (HAK_LIKELY(!claim_is_taken(owner))) return false;
+  owner->state = OWNER_LOST;
+  atomic32_store_relaxed(&owner->claim.state, 0); /* a thread that this handler interrupted may wait for it */
+  return true;
+}
+
+bool pool_after_fork(owner_t *self) {
+  bool is_lost = self != NULL && lost_to_a_claim(self);
+  forked.survivor = self != NULL && !is_lost ? self->id : 0;
   forked.new_thread_id = os_thread_id();
   atomic32_store_relaxed(&forked.pending, 1);
+  return !is_lost;
 }
 
 static bool is_survivors(const owner_t *owner) {
@@ -93,12 +94,13 @@ static HAK_COLD void settle_fork(void) {
   atomic32_store_relaxed(&pool.warm_count, 0);
   for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
     owner_t *owner = owner_by_id(id);
+    if (owner->state == OWNER_LOST || lost_to_a_claim(owner)) continue;
     if (owner->state == OWNER_ATTACHED && is_survivors(owner)) {
       owner->process_id = os_process_id();
       owner->thread_id = forked.new_thread_id;
-    } else if (owner->state != OWNER_LOST) {
+    } else {
       owner->is_warm = false;
-      if (owner->busy != 0) owner->state = OWNER_LOST;
+      if (atomic32_load_relaxed(&owner->busy) != 0) owner->state = OWNER_LOST;
       else push(owner);
     }
   }
@@ -130,7 +132,7 @@ static void pool_the_forgotten(void) {
     pool.next_forgotten = pool.next_forgotten % made + 1;
     owner_t *owner = owner_by_id(pool.next_forgotten);
     if (owner->state == OWNER_ATTACHED && owner->process_id == os_process_id() && !os_thread_exists(owner->thread_id) &&
-        owner->busy == 0)
+        atomic32_load_relaxed(&owner->busy) == 0)
       push(owner);
   }
 }
@@ -183,30 +185,49 @@ void pool_detach(owner_t *owner) {
   leave_pool();
   if (!is_warm) slab_release_empty(owner);
   enter_pool();
-  owner->busy = 0;
+  atomic32_store_release(&owner->busy, 0); /* as owner_leave */
   push(owner);
   leave_pool();
 }
 
-/* ---- What waits in pooled owners --------------------------------------------------*/
+/* ---- What waits in owners without a thread, and in those of threads that sleep --------
+ * Work on a pooled owner is marked as a thread marks work on its own: a child that is
+ * forked meanwhile without the gate (gates_close) does not trust the owner.           */
 
-/* Collects and releases a bounded amount; the gate is held. Returns whether there
- * may be more. */
+/* Collects and releases a bounded amount. Returns whether there may be more. */
 static bool collect_step(owner_t *owner) {
   size_t collected = remote_has_pending(owner) ? remote_collect(owner, STEP_SLABS) : 0;
   slab_release_empty(owner);
   return collected == STEP_SLABS;
 }
 
-static bool tidy_step(owner_t *owner, uint64_t now_ms, pool_flush_fn *flush) {
-  set_warm(owner, false);
-  if (flush != NULL && flush(owner)) return true;
+static bool tidy_step(owner_t *owner, uint64_t now_ms) {
   return collect_step(owner) || purge_idle(owner, now_ms, PURGE_STEP_CALLS) > 0;
 }
 
+static bool tidy_pooled(owner_t *owner, uint64_t now_ms, pool_flush_fn *flush) {
+  set_warm(owner, false);
+  owner_enter(owner);
+  bool worked = (flush != NULL && flush(owner)) || tidy_step(owner, now_ms);
+  owner_leave(owner);
+  return worked;
+}
+
+/* A thread that works at batch boundaries does this itself. */
+static bool tidy_attached(owner_t *owner, uint64_t now_ms) {
+  uint64_t activity = owner_activity(owner), seen = owner->seen_activity;
+  owner->seen_activity = activity;
+  if (activity != seen || !claim_begin(owner)) return false;
+  bool worked = tidy_step(owner, now_ms);
+  claim_end(owner);
+  return worked;
+}
+
 bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush) {
-  if (!may_have_pooled() || now_ms < atomic64_load_relaxed(&pool.tidied_ms) + TIDY_ROUND_MS) return false;
   uint32_t made = atomic32_load_relaxed(&pool.owner_count);
+  if (made < 2 && !may_have_pooled()) return false;
+  if (now_ms < atomic64_load_relaxed(&pool.tidied_ms) + TIDY_ROUND_MS) return false;
+  uint32_t self = os_thread_id();
   bool worked = false, ends = false;
   for (uint32_t looked = 0; looked < TIDY_OWNERS && !worked && !ends; looked++) {
     enter_pool();
@@ -216,11 +237,8 @@ bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush) {
       ends = true;
     } else {
       owner_t *owner = owner_by_id(pool.next_tidy + 1);
-      if (owner->state == OWNER_POOLED) {
-        begin_work(owner);
-        worked = tidy_step(owner, now_ms, flush);
-        end_work(owner);
-      }
+      if (owner->state == OWNER_POOLED) worked = tidy_pooled(owner, now_ms, flush);
+      else if (owner->state == OWNER_ATTACHED && owner->thread_id != self) worked = tidy_attached(owner, now_ms);
       if (!worked) pool.next_tidy++; /* else there may be more */
     }
     leave_pool();
@@ -228,18 +246,21 @@ bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush) {
   return worked;
 }
 
-/* Works on each pooled owner until it has no more to do; the gate is open to others
- * after every step. */
-static void for_each_pooled(bool (*step)(owner_t *owner, void *context), void *context) {
-  uint32_t made = atomic32_load_relaxed(&pool.owner_count);
+/* Works on each owner that is pooled or, if `attached`, another thread's and can be
+ * claimed, until it has no more to do; the gate is open to others after every step. */
+static void for_each(bool pooled, bool attached, bool (*step)(owner_t *owner, void *context), void *context) {
+  uint32_t made = atomic32_load_relaxed(&pool.owner_count), self = os_thread_id();
   for (uint32_t id = 1; id <= made;) {
     bool has_more = false;
     enter_pool();
     owner_t *owner = owner_by_id(id);
-    if (owner->state == OWNER_POOLED) {
-      begin_work(owner);
+    if (pooled && owner->state == OWNER_POOLED) {
+      owner_enter(owner);
       has_more = step(owner, context);
-      end_work(owner);
+      owner_leave(owner);
+    } else if (attached && owner->state == OWNER_ATTACHED && owner->thread_id != self && claim_begin(owner)) {
+      has_more = step(owner, context);
+      claim_end(owner);
     }
     leave_pool();
     if (!has_more) id++;
@@ -249,7 +270,8 @@ static void for_each_pooled(bool (*step)(owner_t *owner, void *context), void *c
 static bool sweep_step(owner_t *owner, void *flush) {
   return (flush != NULL && ((pool_flush_fn *)flush)(owner)) || collect_step(owner);
 }
-void pool_sweep(pool_flush_fn *flush) { for_each_pooled(sweep_step, (void *)flush); }
+void pool_sweep(pool_flush_fn *flush) { for_each(true, false, sweep_step, (void *)flush); }
+void pool_sweep_attached(void) { for_each(false, true, sweep_step, NULL); }
 
 static bool purge_step(owner_t *owner, void *purged) {
   *(size_t *)purged += purge_pages(owner);
@@ -257,7 +279,7 @@ static bool purge_step(owner_t *owner, void *purged) {
 }
 size_t pool_purge_pages(void) {
   size_t purged = 0;
-  for_each_pooled(purge_step, &purged);
+  for_each(true, true, purge_step, &purged);
   return purged;
 }
 
@@ -283,7 +305,7 @@ bool pool_adopt(owner_t *owner, unsigned size_class) {
   uint32_t id = pool.next_visit != 0 ? pool.next_visit : pool.top;
   for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
     owner_t *pooled = owner_by_id(id);
-    begin_work(pooled);
+    owner_enter(pooled);
     if (remote_has_pending(pooled)) remote_collect(pooled, COLLECTS);
     unit_t slab = pooled->slabs[size_class];
     if (slab != 0) {
@@ -292,7 +314,7 @@ bool pool_adopt(owner_t *owner, unsigned size_class) {
     } else {
       id = pooled->pool_next;
     }
-    end_work(pooled);
+    owner_leave(pooled);
   }
   pool.next_visit = id;
   leave_pool();

@@ -26,9 +26,9 @@ void pool_detach(owner_t *owner);
 /* Before a fork, and in the child, gates closed or missed. What threads that the child
  * does not have leave behind is put in order by whoever enters the gate next: their
  * owners are pooled, except those that were in use just then. `self`: the calling
- * thread's, NULL if it has none. */
+ * thread's, NULL if it has none. false: it was claimed, and is lost. */
 void pool_before_fork(void);
-void pool_after_fork(owner_t *self);
+bool pool_after_fork(owner_t *self);
 /* Puts it in order now: for those who look at owners without the gate. */
 void pool_settle(void);
 
@@ -44,13 +44,16 @@ typedef bool pool_flush_fn(owner_t *owner);
 /* Collects remote frees of all pooled owners and releases their empty slabs.
  * `flush` may be NULL. */
 void pool_sweep(pool_flush_fn *flush);
-/* purge_pages for all pooled owners. */
+/* The same for owners of other threads that can be claimed (claim.h), without a flush. */
+void pool_sweep_attached(void);
+/* purge_pages for all pooled owners, and for those of other threads that can be claimed. */
 size_t pool_purge_pages(void);
 /* What waits in pooled owners for a thread that may never come: flushes, collects
  * remote frees, releases empty slabs, those of warm owners too, and does what
- * purge_idle does. A little at a time: callers come often, and go on where the last
- * one stopped; rounds over all owners begin a second apart. Returns whether there was
- * anything to do. */
+ * purge_idle does. The same without a flush in owners whose threads have not reached a
+ * batch boundary since the last round. A little at a time: callers come often, and go
+ * on where the last one stopped; rounds over all owners begin a second apart. Returns
+ * whether there was anything to do. */
 bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush);
 
 /* Owners made so far, and how many wait in the pool. Relaxed. */

@@ -3,6 +3,7 @@
 
 #include "../arena/pages.h"
 #include "../os/os.h"
+#include "claim.h"
 #include "slab.h"
 
 /* The first block from `number` on that is free, or that is not; capacity if none. */
@@ -46,6 +47,7 @@ size_t purge_pages(owner_t *owner) {
     for (unit_t slab = owner->slabs[c]; slab != 0; slab = map_record(slab)->slab.next) {
       free_pages_t pages;
       for (unsigned number = 0; next_free_pages(slab, &number, &pages);) purged += pages_drop(pages.at, pages.bytes);
+      if (HAK_UNLIKELY(claim_is_awaited(owner))) return purged;
     }
   }
   return purged;

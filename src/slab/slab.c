@@ -88,16 +88,16 @@ static void clear_remote_bits(unit_t slab, unsigned size_class) {
   }
 }
 
-/* Every block is free and the slab is in no list. */
+/* Every block is free and the slab is in no list. It is the arena's next. */
 static void unmake_slab(unit_t slab, unsigned size_class) {
   size_t units = size_classes[size_class].slab_units;
   write_words(slab, units, 0, 0);
-  if (size_class_is_single(size_class)) dense_note_large(-(int64_t)units);
-  else {
+  if (size_class_is_single(size_class)) {
+    dense_note_large(-(int64_t)units);
+  } else {
     atomic32_store_seq(map_word(slab), 0);
     clear_remote_bits(slab, size_class);
   }
-  arena_give(slab, units);
 }
 
 bool slab_add(owner_t *owner, unsigned size_class) {
@@ -121,6 +121,19 @@ void slab_release(owner_t *owner, unit_t slab) {
   slab_unlist(owner, slab);
   owner->free_bytes -= (int64_t)map_record(slab)->slab.free_count * size_classes[size_class].block_bytes;
   unmake_slab(slab, size_class);
+  if (HAK_UNLIKELY(owner->puts_aside)) {
+    map_record(slab)->slab.next = owner->put_aside;
+    owner->put_aside = slab;
+  } else {
+    arena_give(slab, size_classes[size_class].slab_units);
+  }
+}
+
+void slab_give_aside(unit_t first) {
+  for (unit_t slab = first, next; slab != 0; slab = next) {
+    next = map_record(slab)->slab.next;
+    arena_give(slab, size_classes[map_record(slab)->slab.size_class].slab_units);
+  }
 }
 
 void slab_release_empty(owner_t *owner) {
@@ -193,6 +206,7 @@ bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word) {
 bool slab_free_single(unit_t slab, uint32_t word) {
   if (!atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, KIND_INNER))) return false;
   unmake_slab(slab, word_kind(word));
+  arena_give(slab, size_classes[word_kind(word)].slab_units);
   return true;
 }
 

@@ -53,8 +53,11 @@ HAK_COLD void slab_report_twice(unit_t slab, unsigned size_class, unsigned word,
 /* Sets the bits in the slab's free bitmap. Those that are set already are double
  * frees and reported. The slab may be gone afterwards. */
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits);
-/* Gives a listed slab back to the arena; every block of it is free. */
+/* Gives a listed slab back to the arena, every block of which is free; or puts it aside,
+ * if the owner is claimed. */
 void slab_release(owner_t *owner, unit_t slab);
+/* Gives slabs to the arena that were put aside; the first of them, 0 for none. */
+void slab_give_aside(unit_t first);
 /* The arena learns what lies free in the owner's slabs, where we meet it anyway. */
 void slab_tell_arena(owner_t *owner);
 void slab_unlist(owner_t *owner, unit_t slab);

@@ -33,6 +33,7 @@
 #include <os/lock.h>
 #include <os/os.h>
 #include <slab/batch.h>
+#include <slab/claim.h>
 #include <slab/pool.h>
 #include <slab/purge.h>
 #include <slab/remote.h>

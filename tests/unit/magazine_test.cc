@@ -18,12 +18,12 @@ uint64_t transfers(heap_t *heap) {
 /* A decay as it comes once a second, now. */
 void decay(heap_t *heap) {
   heap->decayed_ms = 0;
-  heap->owner.busy++;
+  owner_enter(&heap->owner);
   do {
     heap->looked_ms = 0; /* the clock has moved on */
     decay_now(heap, false);
   } while (heap->decay_classes > 0);
-  heap->owner.busy--;
+  owner_leave(&heap->owner);
 }
 
 void cycle(std::vector<void *> &blocks, size_t bytes, bool lifo) {

@@ -105,7 +105,7 @@ TEST_F(Pool, AThreadThatEndsWithoutAWordIsNoticed) {
     forgotten = pool_attach();
     batch_refill(forgotten, 20, &block, 1, nullptr);
     inside = pool_attach();
-    inside->busy = 1;
+    atomic32_store_relaxed(&inside->busy, 1);
   }).join();
   /* A join waits for the thread's last word to the process; for the system it ends a little later. */
   for (int i = 0; i < 1000 && os_thread_exists(forgotten->thread_id); i++) usleep(10000);
@@ -121,7 +121,7 @@ TEST_F(Pool, AThreadThatEndsWithoutAWordIsNoticed) {
     EXPECT_TRUE(found) << "its slabs are lost for good";
     remote_free(*owners[0], block, map_lookup(block));
   }
-  inside->busy = 0;
+  atomic32_store_relaxed(&inside->busy, 0);
   pool_detach(inside);
 }
 
@@ -243,11 +243,11 @@ TEST_F(Pool, AForkedChildPoolsThoseWhoWereIdleAndLosesThoseWhoWereNot) {
   hak_test::Outcome outcome = hak_test::in_child([&] {
     /* Other threads', which the child does not have. */
     idle->thread_id = working->thread_id = 1;
-    working->busy = 1;
+    atomic32_store_relaxed(&working->busy, 1);
     owner_t *was_waiting = waiting, *was_visited = visited;
     waiting.detach();
     visited.detach();
-    was_visited->busy = 1; /* by a thread that held the gate, in a fork that missed it */
+    atomic32_store_relaxed(&was_visited->busy, 1); /* by a thread that held the gate, in a fork that missed it */
     pool_before_fork();
     pool_after_fork(self);
     if (pool_adopt(self, 24)) return 1;

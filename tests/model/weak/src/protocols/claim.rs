@@ -1,4 +1,4 @@
-//! A claim on an idle owner's slabs by another thread, as planned: the owner says that
+//! A claim on an idle owner's slabs by another thread (src/slab/claim.h): the owner says that
 //! it is busy and looks whether it is claimed, with nothing but compiler order between;
 //! who claims asks the system to put a fence into every running thread (membarrier)
 //! between its claim and its look.

@@ -1,0 +1,28 @@
+/* See claim.h. SPDX-License-Identifier: MIT */
+#include "claim.h"
+
+#include "../os/os.h"
+#include "slab.h"
+
+bool claim_begin(owner_t *owner) {
+  HAK_ASSERT(!owner->puts_aside && owner->put_aside == 0);
+  /* It would be in vain; and a busy thread should not be interrupted for it. */
+  if (atomic32_load_relaxed(&owner->busy) != 0) return false;
+  lock_acquire(&owner->claim); /* C1; nobody has it: the pool's gate is held */
+  if (os_fence_all_threads() && atomic32_load_acquire(&owner->busy) == 0) { /* C2, C3 */
+    owner->puts_aside = true;
+    return true;
+  }
+  lock_release(&owner->claim);
+  return false;
+}
+
+void claim_end(owner_t *owner) {
+  unit_t aside = owner->put_aside;
+  owner->put_aside = 0;
+  owner->puts_aside = false;
+  lock_release(&owner->claim); /* C4 */
+  slab_give_aside(aside);
+}
+
+void claim_await(owner_t *owner) { lock_await(&owner->claim); }

@@ -1,0 +1,58 @@
+/*
+ * Claims: work on an owner whose thread is elsewhere.
+ *
+ * A thread that sleeps, or whose magazines serve it alone, reaches no batch boundary:
+ * what others free into its slabs waits, and what lies free in them stays resident.
+ * Another thread may do that work while the owning thread is outside the allocator's
+ * slow paths, and keeps it out meanwhile.
+ *
+ *   owning thread:  E1  busy = busy + 1              claimer:  C1  claim taken
+ *                   E2  if claim is taken, wait                C2  membarrier
+ *                   …   work                                   C3  if busy != 0, let go
+ *                   E3  busy = busy - 1, release               …   work
+ *                                                              C4  claim let go, release
+ *
+ * Invariant: of the owning thread between E2 and E3 and a claimer between C3 and C4 at
+ * most one is there. Either must see the other's first step. The owner has no more
+ * than compiler order between E1 and E2, and pays a load and a branch for claims; the
+ * system's membarrier makes up for it: at some moment between its begin and its end
+ * each running thread of the process carries out a fence. If the owner's comes before
+ * E2, it sees C1; if it comes after E1, C3 sees that. (The asymmetric Dekker of
+ * biased locks; docs/design.md.) C3 acquires what E3 releases, E2 what C4 releases.
+ * tests/model/weak/src/protocols/claim.rs explores it.
+ *
+ * The claimer holds the pool's gate: so there is one claim at a time, the owner stays
+ * attached to its thread, and a fork waits for the end of the claim. While it works
+ * the claimer waits for no other gate: the owning thread may hold one, in a signal
+ * handler that interrupted it, and wait for the claim. Slabs that become empty are put
+ * aside (slab_release) and given to the arena after the claim.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_CLAIM_H
+#define HAK_CLAIM_H
+
+#include "owner.h"
+
+HAK_C_BEGIN
+
+/* Claims an owner that is attached to another thread. false: that thread is in the
+ * allocator, or the system has no membarrier, or may not be asked for it. The pool's
+ * gate is held. */
+bool claim_begin(owner_t *owner);
+/* Lets go. The slabs that were put aside go to the arena. */
+void claim_end(owner_t *owner);
+/* Whether the owning thread waits: then the claimer lets go soon. */
+HAK_INLINE bool claim_is_awaited(const owner_t *owner) {
+  return (atomic32_load_relaxed(&owner->claim.state) & LOCK_CONTENDED) != 0;
+}
+
+/* ---- The owning thread's side --------------------------------------------------*/
+
+/* E2, after E1. Acquire: pairs with C4. */
+HAK_INLINE bool claim_is_taken(const owner_t *owner) { return atomic32_load_acquire(&owner->claim.state) != 0; }
+/* Returns when nobody claims the owner. */
+void claim_await(owner_t *owner);
+
+HAK_C_END
+#endif

@@ -1,0 +1,221 @@
+/* Work on owners whose threads are elsewhere. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/payload.h"
+#include "support/process.h"
+
+#include <atomic>
+#include <thread>
+
+#include <unistd.h>
+
+namespace {
+
+using hak_test::AttachedOwner;
+using hak_test::used_bytes;
+
+constexpr unsigned kClass = 40;
+
+/* Claims, as the pool does. */
+bool claim(owner_t *owner) {
+  gate_enter(&pool_gate);
+  if (claim_begin(owner)) return true;
+  gate_leave(&pool_gate);
+  return false;
+}
+void let_go(owner_t *owner) {
+  claim_end(owner);
+  gate_leave(&pool_gate);
+}
+
+/* A thread that is there and does nothing. */
+class Sleeper {
+ public:
+  Sleeper() {
+    while (id_ == 0) std::this_thread::yield();
+  }
+  ~Sleeper() {
+    end_ = true;
+    thread_.join();
+  }
+  std::uint32_t id() const { return id_; }
+
+ private:
+  std::atomic<std::uint32_t> id_{0};
+  std::atomic<bool> end_{false};
+  std::thread thread_{[this] {
+    id_ = os_thread_id();
+    while (!end_) usleep(1000);
+  }};
+};
+
+/* All rounds of a second, and of the next ones. */
+void tidy() {
+  static uint64_t now_ms = os_now_ms();
+  for (int round = 0; round < 5; round++, now_ms += 2000)
+    while (pool_tidy(now_ms, nullptr)) now_ms += 10;
+}
+
+class Claim : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(arena_ready());
+    if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
+  }
+  /* As if another thread had it. */
+  void give_to_another_thread(owner_t *owner) const { owner->thread_id = sleeper.id(); }
+  Sleeper sleeper;
+  void TearDown() override {
+    pool_sweep(nullptr);
+    arena_check();
+    EXPECT_EQ(used_bytes(), 0u);
+  }
+  /* Frees as another thread does. */
+  static void free_from_elsewhere(const std::vector<void *> &blocks) {
+    AttachedOwner freer;
+    for (void *block : blocks) remote_free(freer, block, map_lookup(block));
+    remote_flush(freer);
+  }
+};
+
+}  // namespace
+
+TEST_F(Claim, WhatIsFreedForASleepingThreadGoesBack) {
+  AttachedOwner owner;
+  std::vector<void *> blocks = owner.refill(kClass, 30u * size_classes[kClass].capacity);
+  give_to_another_thread(owner);
+  free_from_elsewhere(blocks);
+  EXPECT_GE(used_bytes(), 30 * std::size_t{UNIT_BYTES}) << "the test is void";
+  tidy();
+  EXPECT_EQ(used_bytes(), 0u);
+  slab_check(owner);
+}
+
+TEST_F(Claim, ATrimReachesSleepingThreads) {
+  AttachedOwner owner;
+  std::vector<void *> blocks = owner.refill(kClass, 300u * size_classes[kClass].capacity);
+  give_to_another_thread(owner);
+  free_from_elsewhere(blocks);
+  trim(0);
+  EXPECT_EQ(used_bytes(), 0u);
+  EXPECT_EQ(arena_usage().dirty, 0u);
+}
+
+TEST_F(Claim, PagesOfPartlyUsedSlabsOfASleepingThreadGoBack) {
+  AttachedOwner owner;
+  const std::size_t count = size_classes[kClass].capacity;
+  std::vector<void *> blocks = owner.refill(kClass, count);
+  for (void *block : blocks) std::memset(block, 1, size_classes[kClass].block_bytes);
+  char *slab = map_address(hak_test::slab_of(blocks[0]));
+  give_to_another_thread(owner);
+  free_from_elsewhere({blocks.begin() + 1, blocks.end()});
+  EXPECT_GE(hak_test::resident_pages(slab, UNIT_BYTES), 15u) << "the test is void";
+  tidy();
+  EXPECT_LE(hak_test::resident_pages(slab, UNIT_BYTES), 2u);
+  free_from_elsewhere({blocks[0]});
+  tidy();
+}
+
+TEST_F(Claim, AThreadThatWorksIsLeftAlone) {
+  AttachedOwner worker;
+  std::vector<void *> blocks = worker.refill(kClass, 2u * size_classes[kClass].capacity);
+  give_to_another_thread(worker);
+  owner_enter(worker);
+  EXPECT_FALSE(claim(worker));
+  free_from_elsewhere(blocks);
+  tidy();
+  trim(0);
+  EXPECT_GE(used_bytes(), 2 * std::size_t{UNIT_BYTES});
+  owner_leave(worker);
+  trim(0);
+}
+
+/* The arena's gate may be held by the thread that waits for the end of the claim. */
+TEST_F(Claim, SlabsThatBecomeEmptyWaitForItsEnd) {
+  AttachedOwner owner;
+  std::vector<void *> blocks = owner.refill(kClass, 5u * size_classes[kClass].capacity);
+  give_to_another_thread(owner);
+  free_from_elsewhere(blocks);
+  const std::size_t before = used_bytes();
+  ASSERT_TRUE(claim(owner));
+  remote_collect(owner, SIZE_MAX);
+  slab_release_empty(owner);
+  EXPECT_EQ(used_bytes(), before);
+  let_go(owner);
+  EXPECT_EQ(used_bytes(), 0u);
+}
+
+/* Sections of many lengths. */
+TEST_F(Claim, WhoHasClaimedIsAlone) {
+  struct {
+    std::atomic<bool> owner{false}, claimer{false};
+  } inside;
+  std::atomic<heap_t *> heap{nullptr};
+  std::atomic<bool> end{false};
+  std::atomic<int> both{0};
+  std::thread thread([&] {
+    hak_test::Random random(1);
+    while (!end.load(std::memory_order_relaxed)) {
+      heap_t *mine = thread_enter();
+      heap.store(mine, std::memory_order_relaxed);
+      inside.owner.store(true, std::memory_order_relaxed);
+      for (std::size_t i = random.below(2) * random.below(500); i <= 500; i++)
+        both += inside.claimer.load(std::memory_order_relaxed);
+      inside.owner.store(false, std::memory_order_relaxed);
+      thread_leave(mine);
+      for (volatile std::size_t i = random.below(500); i > 0;) i = i - 1;
+    }
+  });
+  while (heap == nullptr) std::this_thread::yield();
+  owner_t *owner = &heap.load()->owner;
+  for (int had = 0; had < 2000;) {
+    if (!claim(owner)) continue;
+    had++;
+    inside.claimer.store(true, std::memory_order_relaxed);
+    for (int j = 0; j < 20; j++) both += inside.owner.load(std::memory_order_relaxed);
+    inside.claimer.store(false, std::memory_order_relaxed);
+    let_go(owner);
+  }
+  end = true;
+  thread.join();
+  EXPECT_EQ(both, 0);
+}
+
+TEST_F(Claim, AThreadWaitsForTheEndOfAClaim) {
+  std::atomic<heap_t *> heap{nullptr};
+  std::atomic<int> stage{0};
+  std::thread thread([&] {
+    heap_t *mine = thread_enter();
+    thread_leave(mine);
+    heap = mine;
+    while (stage != 1) std::this_thread::yield();
+    thread_leave(thread_enter());
+    stage = 2;
+  });
+  while (heap == nullptr) std::this_thread::yield();
+  owner_t *owner = &heap.load()->owner;
+  ASSERT_TRUE(claim(owner));
+  EXPECT_FALSE(claim_is_awaited(owner));
+  stage = 1;
+  while (!claim_is_awaited(owner) && stage == 1) std::this_thread::yield();
+  EXPECT_EQ(stage, 1) << "it did not wait";
+  let_go(owner);
+  thread.join();
+  EXPECT_EQ(stage, 2);
+}
+
+/* A fork that did not wait for the gate copies a claim of a thread that the child does not have. */
+TEST_F(Claim, AForkedChildLosesAnOwnerThatWasClaimed) {
+  heap_t *heap = thread_enter();
+  thread_leave(heap);
+  hak_test::Outcome outcome = hak_test::in_child([&] {
+    pool_before_fork(); /* there are no fork handlers in this program */
+    lock_acquire(&heap->owner.claim);
+    thread_after_fork();
+    if (the_heap == heap || heap->owner.state != OWNER_LOST) return 1;
+    heap_t *other = thread_enter();
+    if (other == nullptr || other == heap) return 2;
+    thread_leave(other);
+    return heap->owner.state == OWNER_LOST ? 0 : 3;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+}

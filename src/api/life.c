@@ -6,6 +6,7 @@
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
 #include "../front/thread.h"
+#include "../int/background.h"
 #include "../observe/stats.h"
 #include "../slab/pool.h"
 #include "../support/config.h"
@@ -26,6 +27,7 @@ static void before_fork(void) {
 }
 static void after_fork_in_parent(void) { gates_open(gates, GATES); }
 static void after_fork_in_child(void) {
+  background_after_fork();
   thread_after_fork();
   arena_after_fork();
   error_after_fork();
@@ -45,6 +47,7 @@ __attribute__((constructor(101))) static void start(void) {
 #endif
   config_read(environment);
   thread_prepare();
+  background_prepare();
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

@@ -348,6 +348,11 @@ static void check_extent(const extent_t *extent, census_t *census) {
 void arena_check(void) {
   if (!is_ready()) return;
   gate_enter(&arena_gate);
+  while (arena.purging_units > 0) { /* by the background thread: they are neither free nor anybody's */
+    gate_leave(&arena_gate);
+    os_sleep(1);
+    gate_enter(&arena_gate);
+  }
   census_t all = {0};
   for (zone_id_t z = 0; z < ZONE_COUNT; z++) {
     const zone_t *zone = zone_look(z);

@@ -15,9 +15,10 @@ void *boundary_refill(unsigned size_class, bool *is_zero) {
   heap_t *heap = thread_enter();
   void *block = NULL;
   if (HAK_LIKELY(heap != NULL)) {
-    decay_step(heap, false);
+    bool ticked = decay_step(heap, false);
     block = magazine_refill(heap, size_class, is_zero);
     thread_leave(heap);
+    if (HAK_UNLIKELY(ticked) && decay_hook != NULL) decay_hook();
   }
   if (HAK_UNLIKELY(block == NULL)) errno = ENOMEM;
   return block;
@@ -48,7 +49,7 @@ void boundary_free(void *block, uint32_t word) {
     error_settle();
     return;
   }
-  decay_step(heap, true);
+  bool ticked = decay_step(heap, true);
   unsigned size_class = word_kind(word);
   /* Another's block. A tiny one goes home: handed out again here, it would share
    * a cache line with its neighbours over there. A mid one does not, and this
@@ -64,6 +65,7 @@ void boundary_free(void *block, uint32_t word) {
   thread_leave(heap);
   /* Of what a flush has made too much; a large block is its owner's own time. */
   arena_relieve(size_class_is_single(size_class) ? size_classes[size_class].slab_units : 0);
+  if (HAK_UNLIKELY(ticked) && decay_hook != NULL) decay_hook();
 }
 
 bool boundary_free_quickly(void *block, uint32_t word) {

@@ -42,10 +42,13 @@ static void give_back(heap_t *heap, uint64_t now_ms) {
   }
 }
 
-void decay_now(heap_t *heap, bool may_purge) {
+decay_hook_fn *decay_hook;
+
+bool decay_now(heap_t *heap, bool may_purge) {
   uint64_t now_ms = os_now_ms();
-  if (now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
+  if (now_ms == heap->looked_ms) return false; /* the clock moves on every few milliseconds */
   heap->looked_ms = now_ms;
   decay_magazines(heap, now_ms);
   if (may_purge) give_back(heap, now_ms);
+  return true;
 }

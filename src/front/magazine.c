@@ -12,7 +12,7 @@
 
 enum { BORROWED_MOST = 16 /* blocks */, HAND_STEPS = 24 };
 
-static size_t budget(void) { return capacity_budget(pool_owner_count() - pool_pooled_count()); }
+static size_t budget(void) { return capacity_budget(pool_attached_count()); }
 
 HAK_INLINE size_t array_bytes(size_t capacity) { return max_size((capacity + 1) * sizeof(void *), HAK_CACHE_LINE); }
 

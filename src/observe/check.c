@@ -11,9 +11,11 @@ __attribute__((visibility("default")))
 void hak__check_all(void) {
   arena_check();
   pool_settle();
+  gate_enter(&pool_gate); /* the background thread works on owners inside it alone */
   FOR_EACH_HEAP(heap) {
     if (heap->owner.state == OWNER_LOST || heap->id_word == 0) continue;
     magazines_check(heap);
     slab_check(&heap->owner);
   }
+  gate_leave(&pool_gate);
 }

@@ -54,14 +54,15 @@ typedef struct owner {
   atomic32 busy;
   hak_lock_t claim;
   /* Guarded by the pool's gate: */
-  uint8_t state;                  /* owner_state_t                                */
-  bool is_warm;                   /* pooled with its empty slabs                  */
-  uint8_t look_class;             /* see next_look                                */
-  bool puts_aside;                /* claimed: empty slabs wait in put_aside       */
-  unit_t put_aside;               /* linked by slab.next                          */
-  uint64_t seen_activity;         /* owner_activity when pool_tidy looked last    */
-  uint32_t process_id, thread_id; /* of the thread it is attached to          */
-  uint32_t pool_next;             /* owner id                                     */
+  uint8_t state;                   /* owner_state_t                                */
+  bool is_warm;                    /* pooled with its empty slabs                  */
+  uint8_t look_class;              /* see next_look                                */
+  bool puts_aside;                 /* claimed: empty slabs wait in put_aside       */
+  unit_t put_aside;                /* linked by slab.next                          */
+  uint8_t idle_visits;             /* that found nothing, see tidy_attached        */
+  uint64_t seen_activity, seen_ms; /* owner_activity, and when it was seen first  */
+  uint32_t process_id, thread_id;  /* of the thread it is attached to          */
+  uint32_t pool_next;              /* owner id                                     */
 
   unit_t pending_taken; /* slabs taken from `pending`, not yet collected */
   /* Of purge_idle: the listed slab that it looks at next, 0 at the end of a class;

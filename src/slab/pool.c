@@ -19,7 +19,7 @@ static struct {
   uint32_t next_visit;     /* owner where the next adoption starts to look; 0: the top */
   uint32_t next_tidy;      /* owners before it have had their turn in this round of pool_tidy */
   atomic64 tidied_ms;      /* when the last round ended                              */
-  atomic32 owner_count, pooled_count, warm_count;
+  atomic32 owner_count, pooled_count, lost_count, warm_count;
 } pool;
 
 enum { VISITS = 4, COLLECTS = 8 };
@@ -65,11 +65,16 @@ void pool_before_fork(void) {
   forked.thread_id = os_thread_id();
 }
 
+static void lose(owner_t *owner) {
+  owner->state = OWNER_LOST;
+  atomic32_add_alone(&pool.lost_count, 1);
+}
+
 /* Nobody knows how far the thread that claimed the owner has come, which is not here.
  * (Only a fork that missed the gate sees a claim.) */
 static bool lost_to_a_claim(owner_t *owner) {
   if (HAK_LIKELY(!claim_is_taken(owner))) return false;
-  owner->state = OWNER_LOST;
+  lose(owner);
   atomic32_store_relaxed(&owner->claim.state, 0); /* a thread that this handler interrupted may wait for it */
   return true;
 }
@@ -100,7 +105,7 @@ static HAK_COLD void settle_fork(void) {
       owner->thread_id = forked.new_thread_id;
     } else {
       owner->is_warm = false;
-      if (atomic32_load_relaxed(&owner->busy) != 0) owner->state = OWNER_LOST;
+      if (atomic32_load_relaxed(&owner->busy) != 0) lose(owner);
       else push(owner);
     }
   }
@@ -213,18 +218,33 @@ static bool tidy_pooled(owner_t *owner, uint64_t now_ms, pool_flush_fn *flush) {
   return worked;
 }
 
-/* A thread that works at batch boundaries does this itself. */
+/* A thread that works at batch boundaries does this itself. A visit costs a membarrier:
+ * where a few have found nothing to do, only what others free for the owner is reason
+ * for another. */
 static bool tidy_attached(owner_t *owner, uint64_t now_ms) {
-  uint64_t activity = owner_activity(owner), seen = owner->seen_activity;
-  owner->seen_activity = activity;
-  if (activity != seen || !claim_begin(owner)) return false;
+  enum { IDLE_MS = 1000, IDLE_VISITS = 5 };
+  uint64_t activity = owner_activity(owner);
+  if (activity != owner->seen_activity) {
+    owner->seen_activity = activity;
+    owner->seen_ms = now_ms;
+    owner->idle_visits = 0;
+  }
+  if (remote_has_pending(owner)) owner->idle_visits = 0;
+  if (now_ms < owner->seen_ms + IDLE_MS || owner->idle_visits == IDLE_VISITS || !claim_begin(owner)) return false;
   bool worked = tidy_step(owner, now_ms);
   claim_end(owner);
+  owner->idle_visits = worked ? 0 : owner->idle_visits + 1;
   return worked;
 }
 
+/* The gate is held. `self`: the calling thread's number. */
+static bool tidy_owner(owner_t *owner, uint32_t self, uint64_t now_ms, pool_flush_fn *flush) {
+  if (owner->state == OWNER_POOLED) return tidy_pooled(owner, now_ms, flush);
+  return owner->state == OWNER_ATTACHED && owner->thread_id != self && tidy_attached(owner, now_ms);
+}
+
 bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush) {
-  uint32_t made = atomic32_load_relaxed(&pool.owner_count);
+  uint32_t made = pool_owner_count();
   if (made < 2 && !may_have_pooled()) return false;
   if (now_ms < atomic64_load_relaxed(&pool.tidied_ms) + TIDY_ROUND_MS) return false;
   uint32_t self = os_thread_id();
@@ -236,13 +256,19 @@ bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush) {
       atomic64_store_relaxed(&pool.tidied_ms, now_ms);
       ends = true;
     } else {
-      owner_t *owner = owner_by_id(pool.next_tidy + 1);
-      if (owner->state == OWNER_POOLED) worked = tidy_pooled(owner, now_ms, flush);
-      else if (owner->state == OWNER_ATTACHED && owner->thread_id != self) worked = tidy_attached(owner, now_ms);
+      worked = tidy_owner(owner_by_id(pool.next_tidy + 1), self, now_ms, flush);
       if (!worked) pool.next_tidy++; /* else there may be more */
     }
     leave_pool();
   }
+  return worked;
+}
+
+bool pool_tidy_one(uint32_t id, uint64_t now_ms, pool_flush_fn *flush) {
+  uint32_t self = os_thread_id();
+  enter_pool();
+  bool worked = tidy_owner(owner_by_id(id), self, now_ms, flush);
+  leave_pool();
   return worked;
 }
 
@@ -322,4 +348,7 @@ bool pool_adopt(owner_t *owner, unsigned size_class) {
 }
 
 uint32_t pool_owner_count(void) { return atomic32_load_relaxed(&pool.owner_count); }
+uint32_t pool_attached_count(void) {
+  return pool_owner_count() - pool_pooled_count() - atomic32_load_relaxed(&pool.lost_count);
+}
 uint32_t pool_pooled_count(void) { return atomic32_load_relaxed(&pool.pooled_count); }

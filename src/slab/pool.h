@@ -56,8 +56,14 @@ size_t pool_purge_pages(void);
  * whether there was anything to do. */
 bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush);
 
-/* Owners made so far, and how many wait in the pool. Relaxed. */
+/* The same for one owner at any time, from 1 to pool_owner_count(). Returns whether
+ * there may be more to do. */
+bool pool_tidy_one(uint32_t id, uint64_t now_ms, pool_flush_fn *flush);
+
+/* Owners made so far, how many of them are threads', and how many wait in the pool.
+ * Relaxed. */
 uint32_t pool_owner_count(void);
+uint32_t pool_attached_count(void);
 uint32_t pool_pooled_count(void);
 
 HAK_C_END

@@ -133,11 +133,7 @@ fn keys_of_the_terminal_are_not_handed_on() {
     // The shell gets the key's signal as well, and says itself how hak ended: script(1) is asked for nothing.
     let command = format!("trap : INT; {hak} -- perl {}; echo status $?", program.display());
     let mut terminal = Command::new("script");
-    terminal
-        .args(["-qc", &command, "/dev/null"])
-        .env_remove("LD_PRELOAD")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    terminal.args(["-qc", &command, "/dev/null"]).env_remove("LD_PRELOAD").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = terminal.spawn().unwrap();
     let mut keys = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);

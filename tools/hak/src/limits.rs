@@ -143,6 +143,7 @@ mod tests {
             memory: String::new(),
             huge_pages: None,
             not_run: None,
+            alone: None,
             columns,
         }
     }

@@ -86,6 +86,11 @@ fn at(row: &Row, confidence: f64) -> Vec<Verdict> {
     asked.map(|column| verdict(&column.allocator, column.failure.as_ref())).collect()
 }
 
+/// What is said where there is no verdict.
+pub fn none(row: &Row) -> String {
+    row.alone.clone().unwrap_or_else(|| "There is nothing to compare with.".into())
+}
+
 /// As many as the column that has the most.
 pub fn rounds(row: &Row) -> usize {
     row.columns.iter().map(|column| column.samples.len()).max().unwrap_or(0)

@@ -157,7 +157,7 @@ def served(runs):
             faults.append(f"hakmem did not serve {program}: its counters show no refill.")
             continue
         stats = made[0].stats
-        said.append(f"hakmem served {program}, by its own counters: {stats['refills']:,} refills, "
+        said.append(f"hakmem served {program}: it counted {stats['refills']:,} refills, "
                     f"{stats['flushes']:,} flushes, {stats['slab_count']:,} slabs.")
     if not faults:
         said.append("Both programs print the same under both.")

@@ -12,7 +12,7 @@ library:
 	@rm -f $(BUILD).log
 	@cmake --build $(BUILD)
 
-# A real program under glibc's malloc and under hakmem, side by side.
+# Two real programs under glibc's malloc and under hakmem, side by side, with noise marked.
 demo: library
 	@scripts/deps demo
 	@python3 demo/demo.py --lib $(BUILD)/libhakmem.so

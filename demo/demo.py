@@ -1,8 +1,10 @@
 """Runs a Python and a Perl program under glibc's malloc and under hakmem, proves
-that hakmem served the second, and prints what each run took.
+that hakmem served the second, and prints what each took and which differences
+are noise.
 
-The order of the runs alternates, and of the rounds the fastest counts: what
-else the machine does can only slow a run down.
+The rounds are short and many: a difference counts only if the rounds agree on
+it. In each one every program runs under both, and they take turns in who is
+first, so that a slow minute of the machine meets both.
 
 SPDX-License-Identifier: MIT
 """
@@ -17,7 +19,10 @@ import tempfile
 import time
 from typing import NamedTuple
 
+import noise
+
 HERE = pathlib.Path(__file__).resolve().parent
+ALLOCATORS = ("glibc", "hakmem")
 
 
 class Run(NamedTuple):
@@ -28,11 +33,20 @@ class Run(NamedTuple):
     stats: dict  # hakmem's own counters at the end of the run; empty under another allocator
 
 
-def programs():
+# What is compared: its name, where it is, and how it is written.
+METRICS = [
+    ("time", lambda run: run.seconds, lambda value: f"{value:.3f} s"),
+    ("peak memory", lambda run: run.peak_bytes, lambda value: f"{value / 2**20:.1f} MiB"),
+    ("page faults", lambda run: run.faults, lambda value: f"{value:,.0f}"),
+]
+
+
+def programs(scale):
     perl = shutil.which("perl")
     if perl is None:
         sys.exit("The demo needs perl, which is not installed: `scripts/deps demo` installs it.")
-    return {"python": [sys.executable, str(HERE / "workload.py")], "perl": [perl, str(HERE / "workload.pl")]}
+    return {"python": [sys.executable, str(HERE / "workload.py"), str(scale)],
+            "perl": [perl, str(HERE / "workload.pl"), str(scale)]}
 
 
 def run(command, library, scratch):
@@ -60,58 +74,111 @@ def run(command, library, scratch):
         return Run(seconds, usage.ru_maxrss * 1024, usage.ru_minflt, output.read(), stats)
 
 
-def table(rows):
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for number, row in enumerate(rows):
-        # Names to the left, figures to the right.
-        print("  ".join(cell.ljust(width) if column < 2 else cell.rjust(width)
-                        for column, (cell, width) in enumerate(zip(row, widths))))
-        if number == 0:
-            print("  ".join("-" * width for width in widths))
+class Progress:
+    """One line that changes, or on what is no terminal a line for each round."""
+
+    def __init__(self):
+        self.changes, self.said = sys.stderr.isatty(), None
+
+    def say(self, round_name, rest):
+        if self.changes:
+            print(f"\r\033[K{round_name}: {rest}", end="", file=sys.stderr, flush=True)
+        elif round_name != self.said:
+            print(f"{round_name} ...", file=sys.stderr, flush=True)
+        self.said = round_name
+
+    def end(self):
+        if self.changes:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def measure(commands, library, rounds):
+    """The runs of each program under each allocator, in the order of the rounds."""
+    runs = {(program, allocator): [] for program in commands for allocator in ALLOCATORS}
+    progress = Progress()
+    with tempfile.TemporaryDirectory(prefix="hakmem-demo-") as scratch:
+        # The first round finds files and memory colder than the others: it does not count.
+        for number in range(rounds + 1):
+            name = f"round {number} of {rounds}" if number > 0 else "warm-up"
+            for program, command in commands.items():
+                for allocator in ALLOCATORS if number % 2 == 0 else reversed(ALLOCATORS):
+                    progress.say(name, f"{program} under {allocator}")
+                    made = run(command, library if allocator == "hakmem" else None, scratch)
+                    if number > 0:
+                        runs[program, allocator].append(made)
+    progress.end()
+    return runs
+
+
+def rows(runs):
+    """A line for each metric of each program."""
+    lines = [("", "", *ALLOCATORS, "difference")]
+    for program in dict.fromkeys(program for program, _ in runs):
+        for number, (metric, of, written) in enumerate(METRICS):
+            base, ours = ([of(one) for one in runs[program, allocator]] for allocator in ALLOCATORS)
+            lines.append((program if number == 0 else "", metric, written(min(base)), written(min(ours)),
+                          noise.words(noise.ratio(ours, base))))
+    return lines
+
+
+def table(lines):
+    """Its lines as text: figures to the right, everything else to the left."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    text = []
+    for number, line in enumerate(lines):
+        cells = (cell.rjust(width) if column in (2, 3) else cell.ljust(width)
+                 for column, (cell, width) in enumerate(zip(line, widths)))
+        if line[0] and number > 0:
+            text.append("")
+        text.append("   ".join(cells).rstrip())
+    return text
+
+
+def explained(rounds):
+    if rounds >= noise.FEWEST_ROUNDS:
+        between = (f"In brackets where it is, at a confidence of {noise.CONFIDENCE * 100:.0f} %; "
+                   "noise: it may as well be none.")
+    else:
+        between = f"?: too few rounds to tell it from noise; {noise.FEWEST_ROUNDS} would do."
+    return ["Less is better. Figures are the least of the rounds; the difference is the",
+            f"median of the {rounds} rounds' own, in which both ran in turn.", between,
+            "PYTHONMALLOC=malloc in all: each object is a malloc."]
+
+
+def served(runs):
+    """What hakmem says of its runs, and what is wrong with any."""
+    said, faults = [], []
+    for (program, allocator), made in runs.items():
+        if any(one.output != runs[program, "glibc"][0].output for one in made):
+            faults.append(f"{program} gives another output under {allocator}.")
+        if allocator != "hakmem":
+            continue
+        if not all(one.stats.get("refills", 0) > 0 for one in made):
+            faults.append(f"hakmem did not serve {program}: its counters show no refill.")
+            continue
+        stats = made[0].stats
+        said.append(f"hakmem served {program}: it counted {stats['refills']:,} refills, "
+                    f"{stats['flushes']:,} flushes, {stats['slab_count']:,} slabs.")
+    if not faults:
+        said.append("Both programs print the same under both.")
+    return said, faults
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--lib", required=True, help="path of libhakmem.so")
-    parser.add_argument("--rounds", type=int, default=2, help="runs of each program under each allocator (default 2)")
+    parser.add_argument("--rounds", type=int, default=9, help="runs of each program under each allocator (default 9)")
+    parser.add_argument("--scale", type=float, default=0.3, help="how much the programs have to do (default 0.3)")
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("there has to be a round")
     library = pathlib.Path(options.lib).resolve()
     if not library.is_file():
         sys.exit(f"There is no {options.lib}: `make` builds it.")
 
-    runs = {}
-    with tempfile.TemporaryDirectory(prefix="hakmem-demo-") as scratch:
-        for number in range(options.rounds):
-            for program, command in programs().items():
-                for allocator in ("glibc", "hakmem") if number % 2 == 0 else ("hakmem", "glibc"):
-                    print(f"round {number + 1} of {options.rounds}: {program} under {allocator} ...",
-                          file=sys.stderr, flush=True)
-                    made = run(command, library if allocator == "hakmem" else None, scratch)
-                    runs.setdefault((program, allocator), []).append(made)
-
-    faults = []
-    rows = [("program", "allocator", "time", "peak memory", "page faults", "same output")]
-    for (program, allocator), all_runs in sorted(runs.items(), key=lambda item: (item[0][0] != "python", item[0][1])):
-        best = min(all_runs, key=lambda one: one.seconds)
-        reference = runs[program, "glibc"][0].output
-        same = all(one.output == reference for one in all_runs)
-        if not same:
-            faults.append(f"{program} gives another output under {allocator}.")
-        rows.append((program, allocator, f"{best.seconds:.2f} s", f"{best.peak_bytes / 2**20:.1f} MiB",
-                     f"{best.faults:,}", "yes" if same else "NO"))
-    print()
-    table(rows)
-
-    print(f"\nThe fastest of {options.rounds} interleaved runs each. PYTHONMALLOC=malloc in all: each object is a malloc.")
-    for (program, allocator), all_runs in runs.items():
-        if allocator != "hakmem":
-            continue
-        if not all(one.stats.get("refills", 0) > 0 for one in all_runs):
-            faults.append(f"hakmem did not serve {program}: its counters show no refill.")
-        else:
-            stats = all_runs[0].stats
-            print(f"hakmem served {program}: its own counters say {stats['refills']:,} refills and "
-                  f"{stats['flushes']:,} flushes of magazines, {stats['slab_count']:,} slabs at the end.")
+    runs = measure(programs(options.scale), library, options.rounds)
+    said, faults = served(runs)
+    print("\n".join(["", *table(rows(runs)), "", *explained(options.rounds), "", *said]))
     for fault in faults:
         print(f"FAILED: {fault}", file=sys.stderr)
     sys.exit(1 if faults else 0)

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! What the samples of a suite say: how much more or less than another each allocator takes, row by
-//! row and over all rows, and is it noise.
-
-use std::collections::{HashMap, HashSet};
+//! row, and is it noise.
 
 use crate::allocators::HAKMEM;
 use crate::baseline;
-use crate::report::format;
 use crate::results::{Column, Results, Row, Sample};
-use crate::stats::{Difference, Estimate, Ratios, geometric_mean};
+use crate::stats::{Difference, Ratios, geometric_mean};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
@@ -121,7 +118,7 @@ pub struct Standing {
     pub allocator: String,
     pub value: f64,
     costs: Vec<(u32, f64)>,
-    cost: f64,
+    pub cost: f64,
     /// How many times as much as the one that it is compared with; `None` where that has no value.
     pub ratio: Option<f64>,
     /// From the one that it is compared with; `None` for that one itself.
@@ -209,68 +206,6 @@ fn against_allows(against: Against, allocator: &str) -> bool {
     }
 }
 
-/// An allocator over all rows.
-#[derive(Debug, Clone)]
-pub struct Mean {
-    pub allocator: String,
-    pub time: Option<f64>,
-    pub time_rows: usize,
-    pub memory: Option<f64>,
-    pub memory_rows: usize,
-    pub failures: usize,
-}
-
-/// In the order of the results.
-pub fn means(results: &Results, against: Against) -> Vec<Mean> {
-    let [time, memory] = Measure::WITH_MEANS.map(|measure| values(results, measure));
-    let names = || results.allocators.iter().map(|allocator| allocator.name.as_str());
-    let base = |rows: &[HashMap<String, f64>]| match against {
-        Against::One(name) => mean_of(name, rows),
-        Against::Best => names().filter_map(|name| mean_of(name, rows)).min_by(f64::total_cmp),
-    };
-    let (base_time, base_memory) = (base(&time), base(&memory));
-    let ratio = |mean: Option<f64>, base: Option<f64>| mean.zip(base).map(|(mean, base)| mean / base);
-    names()
-        .map(|name| {
-            let columns = results.rows.iter().filter_map(|row| row.column(name));
-            Mean {
-                allocator: name.into(),
-                time: ratio(mean_of(name, &time), base_time),
-                time_rows: rows_of(name, &time),
-                memory: ratio(mean_of(name, &memory), base_memory),
-                memory_rows: rows_of(name, &memory),
-                failures: columns.filter(|column| column.failure.is_some()).count(),
-            }
-        })
-        .collect()
-}
-
-/// For each row in which anybody has a value, what everybody's costs.
-fn values(results: &Results, measure: Measure) -> Vec<HashMap<String, f64>> {
-    let rows = results.rows.iter().map(|row| {
-        let standings = standings(row, measure, Against::Best).into_iter();
-        standings.map(|standing| (standing.allocator, standing.cost)).collect::<HashMap<_, _>>()
-    });
-    rows.filter(|row| !row.is_empty()).collect()
-}
-
-fn rows_of(name: &str, rows: &[HashMap<String, f64>]) -> usize {
-    rows.iter().filter(|row| row.contains_key(name)).count()
-}
-
-/// Over the same rows for all, since means of different rows could not be compared. Only the ratios of
-/// these means have a meaning: that of two allocators is the mean of their ratios in the rows.
-fn mean_of(name: &str, rows: &[HashMap<String, f64>]) -> Option<f64> {
-    let has_most = |name: &str| rows_of(name, rows) * 10 >= rows.len() * 9;
-    if !has_most(name) {
-        return None;
-    }
-    let names: HashSet<&str> = rows.iter().flat_map(HashMap::keys).map(String::as_str).collect();
-    let with_most: Vec<&str> = names.into_iter().filter(|name| has_most(name)).collect();
-    let common = rows.iter().filter(|row| with_most.iter().all(|name| row.contains_key(*name)));
-    geometric_mean(&common.map(|row| row[name]).collect::<Vec<_>>())
-}
-
 /// Rows with hakmem's duels, its worst defeat first.
 pub fn worst_first<'a>(results: &'a Results, measure: Measure, against: Against) -> Vec<(&'a Row, Duel)> {
     let duels = results.rows.iter().filter_map(|row| Some((row, duel(row, measure, against)?)));
@@ -297,28 +232,12 @@ pub fn count(duels: &[(&Row, Duel)], against: Against) -> String {
     )
 }
 
-/// "hakmem: 42 % faster, 7 % more memory than glibc, in the geometric mean of the rows".
-pub fn verdict(results: &Results) -> Option<String> {
-    let against = Against::of(&results.rows, false);
-    let means = means(results, against);
-    let hakmem = means.iter().find(|mean| mean.allocator == HAKMEM && against != Against::Best)?;
-    let exactly = |ratio: f64| Estimate { ratio, low: ratio, high: ratio };
-    let time = hakmem.time.map(|ratio| format::time(&exactly(ratio)));
-    let memory = hakmem.memory.map(|ratio| format::memory(&exactly(ratio)));
-    let parts: Vec<String> = time.into_iter().chain(memory).collect();
-    (!parts.is_empty())
-        .then(|| format!("{HAKMEM}: {} than {}, in the geometric mean of the rows", parts.join(", "), against.name()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::made::row_of;
     use crate::results::Figure;
-
-    fn rows(text: &[&[(&str, f64)]]) -> Vec<HashMap<String, f64>> {
-        text.iter().map(|row| row.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()).collect()
-    }
+    use crate::stats::Evidence;
 
     fn near(value: Option<f64>, expected: f64) -> bool {
         (value.unwrap() - expected).abs() < 1e-12
@@ -330,30 +249,6 @@ mod tests {
         assert_eq!(better_half(&[5.0, 1.0, 3.0, 4.0], true), [5.0, 4.0]);
         assert_eq!(better_half(&[2.0], true), [2.0]);
         assert!(better_half(&[], true).is_empty());
-    }
-
-    #[test]
-    fn means_are_over_the_same_rows_for_all() {
-        let mut all: Vec<&[(&str, f64)]> = vec![&[("a", 1.0), ("b", 4.0)]; 9];
-        all.push(&[("a", 8.0)]);
-        // The row that b lacks counts for neither of them.
-        assert!(near(mean_of("a", &rows(&all)), 1.0));
-        assert!(near(mean_of("b", &rows(&all)), 4.0));
-        // Lacking two of ten, b has no mean, and takes none from a.
-        all[0] = &[("a", 8.0)];
-        assert_eq!(mean_of("b", &rows(&all)), None);
-        assert!(near(mean_of("a", &rows(&all)), 64f64.powf(0.1)));
-        assert_eq!(rows_of("b", &rows(&all)), 8);
-    }
-
-    #[test]
-    fn only_ratios_of_means_count() {
-        let all = rows(&[&[("a", 1.0), ("b", 2.0)], &[("a", 1.0), ("b", 16.0)]]);
-        let ratio = |rows: &[HashMap<String, f64>]| mean_of("b", rows).unwrap() / mean_of("a", rows).unwrap();
-        assert!(near(Some(ratio(&all)), 32f64.sqrt()));
-        // The scale of a row does not matter.
-        let scaled = rows(&[&[("a", 1.0), ("b", 2.0)], &[("a", 9.0), ("b", 144.0)]]);
-        assert!(near(Some(ratio(&scaled)), 32f64.sqrt()));
     }
 
     #[test]

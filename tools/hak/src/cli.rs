@@ -109,7 +109,9 @@ pub struct Exports {
 /// memory (these with strace, in one more run).
 ///
 /// A program that brings its own allocator as a library, as redis-server brings jemalloc, also runs as
-/// it is ("as shipped"), and for glibc the C library is preloaded.
+/// it is ("as shipped"), and for glibc the C library is preloaded. One that has its allocator in its own
+/// executable, also because it is static, is measured only as it is, since nothing that is preloaded would
+/// serve it; hak says so, and its exit code is 1.
 ///
 /// The program's output is not shown. Standard input is given to every run, whole: a file is read anew,
 /// and what comes through a pipe is read once and kept. A terminal is not read. What the program leaves

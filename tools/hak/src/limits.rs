@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::allocators::{HAKMEM, SHIPPED, SYSTEM};
 use crate::results::{Row, Sample};
-use crate::stats::{Difference, Ratios};
+use crate::stats::{Difference, Evidence, Ratios};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
@@ -143,6 +143,7 @@ mod tests {
             memory: String::new(),
             huge_pages: None,
             not_run: None,
+            alone: None,
             columns,
         }
     }

@@ -47,6 +47,7 @@ pub fn row_with(columns: Vec<(&str, Vec<(f64, f64)>)>) -> Row {
         memory: "peak resident memory".into(),
         huge_pages: None,
         not_run: None,
+        alone: None,
         columns: columns.into_iter().map(column).collect(),
     }
 }

@@ -16,28 +16,64 @@ use crate::failure::{CANNOT_RUN, NOT_FOUND, failure};
 /// The kernel follows at most this many `#!` lines (BINPRM_MAX_RECURSION).
 const MAX_INTERPRETERS: usize = 5;
 
-/// How hakmem serves a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What serves a program with memory.
+#[derive(Debug, PartialEq, Eq)]
 pub enum Way {
+    /// What is preloaded.
     Preloaded,
-    /// The program is linked with libhakmem.a.
-    Linked,
+    /// Its own malloc, whatever is preloaded.
+    Own(Own),
 }
 
-/// Finds the command as `execvp` would and refuses it if hakmem's `library` cannot serve it.
-pub fn check(command: &OsStr, library: &Elf) -> Result<Way> {
-    check_file(&find(command)?, library, MAX_INTERPRETERS)
+/// A program, or its interpreter, that has its malloc in its own executable.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Own {
+    file: String,
+    kind: Kind,
 }
 
-/// The same for any allocator that is preloaded, beside others.
-pub fn check_for_comparison(command: &OsStr, library: &Elf) -> Result<()> {
-    match check(command, library)? {
-        Way::Preloaded => Ok(()),
-        Way::Linked => {
-            let reason = "it is linked with libhakmem.a, which goes before a preloaded allocator";
-            Err(failure(CANNOT_RUN, format!("cannot compare {}: {reason}", command.display())))
-        }
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Hakmem,
+    Static,
+    Malloc,
+}
+
+impl Own {
+    pub fn is_hakmem(&self) -> bool {
+        self.kind == Kind::Hakmem
     }
+
+    /// Why it cannot be compared, and how it could be.
+    pub fn says(&self) -> String {
+        let (reason, instead) = match self.kind {
+            Kind::Hakmem => ("is linked with libhakmem.a, which goes before a preloaded allocator", "without it"),
+            Kind::Static => ("is statically linked, so nothing can be preloaded", "dynamically"),
+            Kind::Malloc => ("brings its own malloc, which goes before a preloaded one", "without it"),
+        };
+        format!("{} {reason}: it is measured only as shipped. Linked {instead}, it can be compared.", self.file)
+    }
+
+    fn refused(&self) -> anyhow::Error {
+        let reason = match self.kind {
+            Kind::Hakmem | Kind::Malloc => "it brings its own malloc, which goes before a preloaded one",
+            Kind::Static => "it is statically linked, so nothing can be preloaded; link it with libhakmem.a instead",
+        };
+        failure(CANNOT_RUN, format!("cannot serve {}: {reason}", self.file))
+    }
+}
+
+/// Finds the command as `execvp` would, and refuses it if neither hakmem's `library` nor libhakmem.a serves it.
+pub fn check(command: &OsStr, library: &Elf) -> Result<Way> {
+    match check_for_comparison(command, library)? {
+        Way::Own(own) if !own.is_hakmem() => Err(own.refused()),
+        way => Ok(way),
+    }
+}
+
+/// The same for any allocator that is preloaded. A program with a malloc of its own is not refused.
+pub fn check_for_comparison(command: &OsStr, library: &Elf) -> Result<Way> {
+    check_file(&find(command)?, library, MAX_INTERPRETERS)
 }
 
 /// The file that `execvp` would start.
@@ -80,10 +116,7 @@ fn check_elf(path: &Path, program: &Elf, library: &Elf) -> Result<Way> {
         if is_glibc_loader(&path.canonicalize()?) {
             return Ok(Way::Preloaded); // started as a program; it honours LD_PRELOAD
         }
-        if elf::contains_hakmem(path)? {
-            return Ok(Way::Linked);
-        }
-        return refuse("it is statically linked, so nothing can be preloaded; link it with libhakmem.a instead".into());
+        return own(path, Kind::Static);
     };
     if !is_glibc_loader(Path::new(interpreter)) {
         let libc = if interpreter.contains("musl") { "musl" } else { "another C library" };
@@ -96,12 +129,14 @@ fn check_elf(path: &Path, program: &Elf, library: &Elf) -> Result<Way> {
         return refuse(format!("{reason}, and the dynamic linker ignores LD_PRELOAD for such programs"));
     }
     if program.defines_malloc {
-        if elf::contains_hakmem(path)? {
-            return Ok(Way::Linked);
-        }
-        return refuse("it brings its own malloc, which goes before a preloaded one".into());
+        return own(path, Kind::Malloc);
     }
     Ok(Way::Preloaded)
+}
+
+fn own(path: &Path, kind: Kind) -> Result<Way> {
+    let kind = if elf::contains_hakmem(path)? { Kind::Hakmem } else { kind };
+    Ok(Way::Own(Own { file: path.display().to_string(), kind }))
 }
 
 fn is_glibc_loader(loader: &Path) -> bool {
@@ -166,10 +201,14 @@ fn check_interpreter(
     interpreters_left: usize,
     context: &dyn Fn(&Path) -> String,
 ) -> Result<Way> {
-    check_file(interpreter, library, interpreters_left - 1).map_err(|error| {
-        let code = crate::failure::code_of(&error);
-        failure(code, format!("{error} ({})", context(interpreter)))
-    })
+    match check_file(interpreter, library, interpreters_left - 1) {
+        Ok(Way::Own(own)) => Ok(Way::Own(Own { file: format!("{} ({})", own.file, context(interpreter)), ..own })),
+        Err(error) => {
+            let code = crate::failure::code_of(&error);
+            Err(failure(code, format!("{error} ({})", context(interpreter))))
+        }
+        way => way,
+    }
 }
 
 fn first_line(path: &Path) -> Result<Vec<u8>> {

@@ -26,12 +26,12 @@ type Line<'a> = HashMap<&'a str, &'a str>;
 /// `refills` is hakmem's own count of batches handed out, if it told one.
 pub fn judge(text: &str, allocator: &Allocator, refills: Option<u64>) -> Result<Proof, String> {
     let lines: Vec<Line> = text.lines().map(parse).collect();
-    let Some(first) = lines.first() else {
-        return Err("the program did not load what was preloaded".into());
-    };
     if allocator.name == SHIPPED {
         return Ok(of_program_itself(&lines));
     }
+    let Some(first) = lines.first() else {
+        return Err("the program did not load what was preloaded".into());
+    };
     for line in &lines {
         check_line(line, allocator)?;
     }
@@ -60,7 +60,11 @@ pub fn judge(text: &str, allocator: &Allocator, refills: Option<u64>) -> Result<
 
 /// Whoever serves it, in each of its processes.
 fn of_program_itself(lines: &[Line]) -> Proof {
-    let objects: BTreeSet<&str> = lines.iter().map(|line| line["malloc"]).collect();
+    if lines.is_empty() {
+        let evidence = "it loads nothing that is preloaded, so the probe cannot look";
+        return Proof { answered_by: "the program itself".into(), evidence: evidence.into() };
+    }
+    let objects: BTreeSet<&str> = lines.iter().map(|line| object(line, "malloc")).collect();
     let processes: BTreeSet<&str> = lines.iter().filter_map(|line| line.get("pid").copied()).collect();
     Proof {
         answered_by: objects.into_iter().collect::<Vec<_>>().join(", "),
@@ -70,7 +74,7 @@ fn of_program_itself(lines: &[Line]) -> Proof {
 
 /// The object that serves a process of the program in place of the C library, if there is one.
 pub fn brought(text: &str) -> Option<PathBuf> {
-    let mut objects = text.lines().map(|line| PathBuf::from(parse(line)["malloc"]));
+    let mut objects = text.lines().map(|line| PathBuf::from(object(&parse(line), "malloc")));
     objects.find(|object| object.is_absolute() && !is_libc(object))
 }
 
@@ -81,10 +85,22 @@ fn parse(line: &str) -> Line<'_> {
     fields
 }
 
+/// The object that answers a function. An executable is named as it was called, if at all; its file is known.
+fn object<'a>(line: &Line<'a>, function: &str) -> &'a str {
+    match line.get(function).copied().unwrap_or("none") {
+        named @ ("none" | "?") => named,
+        named if named.starts_with('/') => named,
+        named => line.get("exe").copied().unwrap_or(named),
+    }
+}
+
 fn check_line(line: &Line, allocator: &Allocator) -> Result<(), String> {
     let program = line.get("exe").copied().unwrap_or("a program");
     for function in ["malloc", "free", "calloc", "realloc"] {
-        let object = line.get(function).copied().unwrap_or("none");
+        let object = object(line, function);
+        if object == program {
+            return Err(format!("{program} brings its own {function}, which goes before a preloaded one"));
+        }
         if !is_of(object, allocator) {
             return Err(format!("{function} of {program} is answered by {object}"));
         }
@@ -191,6 +207,23 @@ mod tests {
         assert!(judge(&text, &glibc(), None).is_err());
         let shipped = Allocator { name: SHIPPED.into(), ..glibc() };
         assert_eq!(judge(&text, &shipped, None).unwrap().answered_by, "/lib/libc.so.6, /lib/libjemalloc.so.2");
+    }
+
+    /// The dynamic linker names an executable as it was called.
+    #[test]
+    fn what_an_executable_brings_is_known_however_it_was_called() {
+        for called in ["./x", "x", "/bin/x"] {
+            let text = line("start", called, "foreign=");
+            assert_eq!(brought(&text), Some("/bin/x".into()), "{called}");
+            assert_eq!(
+                judge(&text, &glibc(), None).unwrap_err(),
+                "/bin/x brings its own malloc, which goes before a preloaded one"
+            );
+        }
+        assert_eq!(brought(&line("start", "none", "foreign=")), None);
+        let shipped = Allocator { name: SHIPPED.into(), ..glibc() };
+        assert_eq!(judge(&line("start", "./x", "foreign="), &shipped, None).unwrap().answered_by, "/bin/x");
+        assert_eq!(judge("", &shipped, None).unwrap().answered_by, "the program itself");
     }
 
     #[test]

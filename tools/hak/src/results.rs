@@ -79,6 +79,9 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huge_pages: Option<String>,
     pub not_run: Option<String>,
+    /// Why it has only the column "as shipped": no other allocator can serve it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<String>,
     pub columns: Vec<Column>,
 }
 

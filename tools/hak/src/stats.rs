@@ -83,34 +83,69 @@ impl Estimate {
     }
 }
 
-impl Ratios {
-    /// Of the rounds that both have. `None` where a ratio would have no meaning: of something to nothing.
-    pub fn paired(values: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Ratios> {
-        let partner = |round: u32| base.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
-        let pairs = values.iter().filter_map(|&(round, value)| Some((value, partner(round)?)));
-        let logarithm = |(value, base): (f64, f64)| match (value > 0.0, base > 0.0) {
-            (true, true) => Some((value / base).ln()),
-            (false, false) => Some(0.0),
-            _ => None,
-        };
-        let mut logarithms = pairs.map(logarithm).collect::<Option<Vec<f64>>>()?;
-        logarithms.sort_by(f64::total_cmp);
-        (!logarithms.is_empty()).then_some(Ratios(logarithms))
+/// What rounds say of a ratio.
+pub trait Evidence {
+    fn rounds(&self) -> usize;
+
+    fn ratio(&self) -> f64;
+
+    /// How far the interval of the ratio's logarithm reaches to each side if there are so many rounds, and they
+    /// go on to differ as they did. `None` of a single round, which says nothing of that.
+    fn half(&self, rounds: usize, confidence: f64) -> Option<f64>;
+
+    fn estimate(&self, confidence: f64) -> Option<Estimate> {
+        Some(Estimate::around(self.ratio().ln(), self.half(self.rounds(), confidence)?))
     }
 
-    pub fn rounds(&self) -> usize {
+    /// How many rounds there have to be for an interval of the logarithm that reaches no further than
+    /// `half` to each side; `None` if `most` would not do.
+    fn rounds_for(&self, half: f64, confidence: f64, most: usize) -> Option<usize> {
+        let suffice = |rounds: usize| self.half(rounds, confidence).unwrap_or(0.0) <= half;
+        let least = self.rounds().max(MIN_ROUNDS);
+        if suffice(least) {
+            return Some(least);
+        }
+        let (mut too_few, mut enough) = (least, most);
+        while too_few + 1 < enough {
+            let middle = too_few.midpoint(enough);
+            if suffice(middle) { enough = middle } else { too_few = middle }
+        }
+        (enough > least && suffice(enough)).then_some(enough)
+    }
+}
+
+impl Evidence for Ratios {
+    fn rounds(&self) -> usize {
         self.0.len()
     }
 
     /// The geometric mean of the rounds' ratios, without those at the ends.
-    pub fn ratio(&self) -> f64 {
+    fn ratio(&self) -> f64 {
         self.centre().exp()
     }
 
-    /// `None` of a single round.
-    pub fn estimate(&self, confidence: f64) -> Option<Estimate> {
-        (self.rounds() >= 2)
-            .then(|| Estimate::around(self.centre(), half_width(self.deviation(), self.rounds(), confidence)))
+    fn half(&self, rounds: usize, confidence: f64) -> Option<f64> {
+        (self.rounds() >= 2).then(|| half_width(self.deviation(), rounds, confidence))
+    }
+}
+
+/// Of the rounds that both have: (round, value, base).
+pub fn pairs(values: &[(u32, f64)], base: &[(u32, f64)]) -> Vec<(u32, f64, f64)> {
+    let partner = |round: u32| base.iter().find(|(other, _)| *other == round).map(|(_, value)| *value);
+    values.iter().filter_map(|&(round, value)| Some((round, value, partner(round)?))).collect()
+}
+
+impl Ratios {
+    /// Of the rounds that both have. `None` where a ratio would have no meaning: of something to nothing.
+    pub fn paired(values: &[(u32, f64)], base: &[(u32, f64)]) -> Option<Ratios> {
+        let logarithm = |(_, value, base): (u32, f64, f64)| match (value > 0.0, base > 0.0) {
+            (true, true) => Some((value / base).ln()),
+            (false, false) => Some(0.0),
+            _ => None,
+        };
+        let mut logarithms = pairs(values, base).into_iter().map(logarithm).collect::<Option<Vec<f64>>>()?;
+        logarithms.sort_by(f64::total_cmp);
+        (!logarithms.is_empty()).then_some(Ratios(logarithms))
     }
 
     pub fn difference(&self) -> Difference {
@@ -122,23 +157,6 @@ impl Ratios {
             Some(estimate) if !estimate.contains_one() => Difference::Real,
             _ => Difference::Noise,
         }
-    }
-
-    /// How many rounds there have to be for an interval of the logarithm that reaches no further than
-    /// `half` to each side, if they go on to differ as they did; `None` if `most` would not do.
-    pub fn rounds_for(&self, half: f64, confidence: f64, most: usize) -> Option<usize> {
-        let deviation = if self.rounds() >= 2 { self.deviation() } else { 0.0 };
-        let suffice = |rounds: usize| half_width(deviation, rounds, confidence) <= half;
-        let least = self.rounds().max(MIN_ROUNDS);
-        if suffice(least) {
-            return Some(least);
-        }
-        let (mut too_few, mut enough) = (least, most);
-        while too_few + 1 < enough {
-            let middle = too_few.midpoint(enough);
-            if suffice(middle) { enough = middle } else { too_few = middle }
-        }
-        (enough > least && suffice(enough)).then_some(enough)
     }
 
     fn centre(&self) -> f64 {
@@ -158,13 +176,16 @@ impl Ratios {
 /// for location based on a single sample", Sankhya A 25, 1963). With nothing left out it is Student's.
 fn half_width(deviation: f64, rounds: usize, confidence: f64) -> f64 {
     let kept = rounds - 2 * (rounds / TRIMMED);
-    let freedom = (kept - 1) as f64;
-    let quantile = StudentsT::new(0.0, 1.0, freedom)
-        .map_or(f64::INFINITY, |distribution| distribution.inverse_cdf(0.5 + confidence / 2.0));
     if deviation == 0.0 {
         return 0.0;
     }
-    quantile * deviation * (rounds as f64).sqrt() / kept as f64
+    quantile((kept - 1) as f64, confidence) * deviation * (rounds as f64).sqrt() / kept as f64
+}
+
+/// Of Student's t: so many standard errors to each side.
+pub fn quantile(freedom: f64, confidence: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom)
+        .map_or(f64::INFINITY, |distribution| distribution.inverse_cdf(0.5 + confidence / 2.0))
 }
 
 /// What the reports say about the test.

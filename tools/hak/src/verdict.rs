@@ -6,7 +6,7 @@ use crate::analysis::Measure;
 use crate::baseline;
 use crate::report::format;
 use crate::results::Row;
-use crate::stats::{CONFIDENCE, Estimate, MIN_ROUNDS, Ratios};
+use crate::stats::{CONFIDENCE, Estimate, Evidence, MIN_ROUNDS};
 
 /// A difference of 2 % is none that anybody would change an allocator for.
 const RESOLUTION: f64 = 0.02;
@@ -40,11 +40,12 @@ pub struct Verdict {
     pub baseline: String,
     /// Why there is no finding at all.
     pub failure: Option<String>,
-    pub time: Finding,
-    pub memory: Finding,
+    /// `None` where it is not what was measured.
+    pub time: Option<Finding>,
+    pub memory: Option<Finding>,
 }
 
-pub fn finding(ratios: Option<&Ratios>, confidence: f64) -> Finding {
+pub fn finding(ratios: Option<&impl Evidence>, confidence: f64) -> Finding {
     let Some(ratios) = ratios else {
         return Finding::TooFew { more: Some(MIN_ROUNDS as u32) };
     };
@@ -73,7 +74,7 @@ fn at(row: &Row, confidence: f64) -> Vec<Verdict> {
     let asked = row.columns.iter().filter(|column| column.allocator != base);
     let asked = asked.filter(|column| !has_hakmem || column.allocator == HAKMEM);
     let verdict = |name: &str, failure: Option<&String>| {
-        let of = |measure: Measure| finding(measure.ratios(row, name, base).as_ref(), confidence);
+        let of = |measure: Measure| Some(finding(measure.ratios(row, name, base).as_ref(), confidence));
         Verdict {
             allocator: name.into(),
             baseline: base.into(),
@@ -83,6 +84,11 @@ fn at(row: &Row, confidence: f64) -> Vec<Verdict> {
         }
     };
     asked.map(|column| verdict(&column.allocator, column.failure.as_ref())).collect()
+}
+
+/// What is said where there is no verdict.
+pub fn none(row: &Row) -> String {
+    row.alone.clone().unwrap_or_else(|| "There is nothing to compare with.".into())
 }
 
 /// As many as the column that has the most.
@@ -96,7 +102,7 @@ fn rounds_wanted(row: &Row) -> Option<u32> {
     let rounds = rounds(row) as u32;
     let verdicts = at(row, CONFIDENCE_OF_A_LOOK);
     let served = verdicts.iter().filter(|verdict| verdict.failure.is_none());
-    let wanted = served.flat_map(|verdict| [verdict.time, verdict.memory]).filter_map(|finding| match finding {
+    let wanted = served.flat_map(Verdict::findings).filter_map(|finding| match finding {
         Finding::TooFew { more } => Some(more.unwrap_or(u32::MAX)),
         _ => None,
     });
@@ -138,32 +144,37 @@ impl Verdict {
         }
         let bound = |half: f64| format::percent(half.exp_m1());
         match (self.time, self.memory) {
-            (Same(time), Same(memory)) => {
+            (Some(Same(time)), Some(Same(memory))) => {
                 format!("no difference beyond the noise (± {})", bound(time.max(memory)))
             }
-            (TooFew { more: time }, TooFew { more: memory }) => {
+            (Some(TooFew { more: time }), Some(TooFew { more: memory })) => {
                 not_enough(time.zip(memory).map(|(time, memory)| time.max(memory)), "")
             }
             (time, memory) => {
-                let time = match time {
+                let time = time.map(|finding| match finding {
                     Finding::Different(estimate) => format::time(&estimate),
                     Same(half) => format!("no difference in time beyond the noise (± {})", bound(half)),
                     TooFew { more } => not_enough(more, "for the time"),
-                };
-                let memory = match memory {
+                });
+                let memory = memory.map(|finding| match finding {
                     Finding::Different(estimate) => format::memory(&estimate),
-                    Same(_) => "as much memory".into(),
+                    Same(_) if time.is_some() => "as much memory".into(),
+                    Same(half) => format!("no difference in memory beyond the noise (± {})", bound(half)),
                     TooFew { more } => not_enough(more, "for the memory"),
-                };
-                format!("{time}, {memory}")
+                });
+                time.into_iter().chain(memory).collect::<Vec<_>>().join(", ")
             }
         }
+    }
+
+    fn findings(&self) -> impl Iterator<Item = Finding> + use<> {
+        self.time.into_iter().chain(self.memory)
     }
 
     /// Whether all is known that the sentence could say.
     #[cfg(test)]
     fn is_sure(&self) -> bool {
-        [self.time, self.memory].iter().all(|finding| !matches!(finding, Finding::TooFew { .. }))
+        self.findings().all(|finding| !matches!(finding, Finding::TooFew { .. }))
     }
 }
 
@@ -177,11 +188,13 @@ fn not_enough(more: Option<u32>, of_what: &str) -> String {
 
 /// What the sentence rests on.
 pub fn footing(verdict: &Verdict, rounds: usize) -> String {
-    format!(
-        "Against {}, over {rounds} rounds; ± is the {:.0} % confidence interval. 10 % faster is a tenth less time.",
-        verdict.baseline,
-        CONFIDENCE * 100.0
-    )
+    format!("Against {}, over {rounds} rounds; {}", verdict.baseline, reading(""))
+}
+
+/// How the sentence is to be read. `remark` is about its interval.
+pub fn reading(remark: &str) -> String {
+    let percent = CONFIDENCE * 100.0;
+    format!("± is the {percent:.0} % confidence interval{remark}. 10 % faster is a tenth less time.")
 }
 
 #[cfg(test)]
@@ -232,7 +245,7 @@ mod tests {
     #[test]
     fn too_few_rounds_say_how_many_more() {
         let noisy = row(&times(&[0.8, 1.0, 1.3]), 10.4);
-        let Finding::TooFew { more: Some(more) } = of(&noisy)[0].time else { panic!("{:?}", of(&noisy)) };
+        let Some(Finding::TooFew { more: Some(more) }) = of(&noisy)[0].time else { panic!("{:?}", of(&noisy)) };
         assert!(more > 9, "{more}");
         let expected = format!("hakmem: not enough rounds for the time: {more} more would tell, 4 % more memory");
         assert_eq!(sentence(&noisy), expected);
@@ -247,7 +260,7 @@ mod tests {
     fn as_many_rounds_as_were_foretold_tell() {
         let ratios = [0.8, 1.04, 1.05];
         let few = row(&times(&ratios), 10.0);
-        let Finding::TooFew { more: Some(more) } = of(&few)[0].time else { panic!("{:?}", of(&few)) };
+        let Some(Finding::TooFew { more: Some(more) }) = of(&few)[0].time else { panic!("{:?}", of(&few)) };
         let all: Vec<f64> = ratios.iter().cycle().copied().take(9 + more as usize).collect();
         let ones = vec![1.0; all.len()];
         let enough = row_of(&[("glibc", &ones), ("hakmem", &all)]);
@@ -293,7 +306,7 @@ mod tests {
         assert_eq!(wanted, 9);
         // Different at 95 %, but not at 99 %.
         let unsure = row(&times(&[0.92, 0.96, 1.0]), 10.0);
-        assert!(matches!(of(&unsure)[0].time, Finding::Different(_)), "{:?}", of(&unsure));
+        assert!(matches!(of(&unsure)[0].time, Some(Finding::Different(_))), "{:?}", of(&unsure));
         assert!(rounds_wanted(&unsure).is_some_and(|rounds| (5..=9).contains(&rounds)));
     }
 }

@@ -87,28 +87,31 @@ fn the_memory_of_all_processes_is_summed_up() {
     }
 }
 
+/// A malloc that is not the C library's.
+const OWN: &str = "#include <stddef.h>
+    void *__libc_malloc(size_t); void __libc_free(void *); void *__libc_calloc(size_t, size_t);
+    void *__libc_realloc(void *, size_t);
+    void *malloc(size_t n) { return __libc_malloc(n); }
+    void free(void *p) { __libc_free(p); }
+    void *calloc(size_t n, size_t size) { return __libc_calloc(n, size); }
+    void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }\n";
+
+const PROGRAM: &str = "#include <stdlib.h>
+    int main(void) {
+      void *volatile blocks[1000];
+      for (int i = 0; i < 1000; i++) blocks[i] = malloc(100);
+      for (int i = 0; i < 1000; i++) free(blocks[i]);
+    }\n";
+
 /// A library that the program is linked with serves it, as redis-server's does.
 #[test]
 fn a_program_with_an_allocator_of_its_own_is_measured_as_shipped() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    let forward = "#include <stddef.h>
-        void *__libc_malloc(size_t); void __libc_free(void *); void *__libc_calloc(size_t, size_t);
-        void *__libc_realloc(void *, size_t);
-        void *malloc(size_t n) { return __libc_malloc(n); }
-        void free(void *p) { __libc_free(p); }
-        void *calloc(size_t n, size_t size) { return __libc_calloc(n, size); }
-        void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }";
-    cc(&path("libown.so"), forward, &["-shared", "-fPIC"]);
-    let source = "#include <stdlib.h>
-        int main(void) {
-          void *volatile blocks[1000];
-          for (int i = 0; i < 1000; i++) blocks[i] = malloc(100);
-          for (int i = 0; i < 1000; i++) free(blocks[i]);
-        }";
+    cc(&path("libown.so"), OWN, &["-shared", "-fPIC"]);
     let (place, rpath) =
         (format!("-L{}", directory.path().display()), format!("-Wl,-rpath,{}", directory.path().display()));
-    cc(&path("program"), source, &[&place, &rpath, "-Wl,--no-as-needed", "-lown"]);
+    cc(&path("program"), PROGRAM, &[&place, &rpath, "-Wl,--no-as-needed", "-lown"]);
 
     let program = path("program");
     let (assert, results) = measured(&[], &[program.to_str().unwrap()]);
@@ -123,6 +126,54 @@ fn a_program_with_an_allocator_of_its_own_is_measured_as_shipped() {
     let page = path("page.html");
     compare(&["--html", page.to_str().unwrap()], &[program.to_str().unwrap()]).assert().success();
     assert!(fs::read_to_string(page).unwrap().contains("as shipped"));
+}
+
+/// Nothing that is preloaded goes before what is in the executable: there is nothing to compare with.
+#[test]
+fn a_program_with_an_allocator_in_its_executable_is_measured_only_as_shipped() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let (own, fixed, script) = (path("own"), path("static"), path("script"));
+    cc(&own, &(OWN.to_owned() + PROGRAM), &["-rdynamic"]);
+    cc(&fixed, PROGRAM, &["-static"]);
+    write_script(&script, &format!("#!{}\n", own.display()));
+    let (mallocs, statics) = ("brings its own malloc, which goes", "is statically linked, so nothing");
+    for (program, reason, served_by) in [
+        (&own, format!("{} {mallocs}", own.display()), "own"),
+        (&fixed, format!("{} {statics}", fixed.display()), "the program itself"),
+        (&script, format!("(as the interpreter of {}: {}) {mallocs}", script.display(), own.display()), "own"),
+    ] {
+        let (markdown, page) = (path("shown.md"), path("shown.html"));
+        let files = ["--markdown", markdown.to_str().unwrap(), "--html", page.to_str().unwrap()];
+        let (assert, results) = measured(&files, &[program.to_str().unwrap()]);
+        let columns = results["rows"][0]["columns"].as_array().unwrap();
+        assert_eq!(columns.len(), 1, "{columns:?}");
+        let shipped = column(&results, "as shipped");
+        assert_eq!((samples(shipped), &shipped["failure"]), (4, &Value::Null));
+        assert!(shipped["proof"]["answered_by"].as_str().unwrap().ends_with(served_by), "{shipped}");
+        assert_eq!(results["allocators"].as_array().unwrap().len(), 1, "who served nothing is not named");
+        let out = stdout(&assert.code(1));
+        assert!(out.contains("wall time") && !out.contains("FAILED") && !out.contains("hakmem:"), "{out}");
+        for shown in [out, fs::read_to_string(markdown).unwrap(), fs::read_to_string(page).unwrap()] {
+            let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(shown.contains(&reason), "{reason}\n{shown}");
+            assert!(shown.contains(": it is measured only as shipped. Linked "), "{shown}");
+        }
+    }
+    // What another program starts is found as it runs.
+    let (assert, results) = measured(&[], &["sh", "-c", &format!("cd {} && ./own", directory.path().display())]);
+    assert.code(1).stdout(contains(format!("FAILED: not proven: {} {mallocs}", own.display())));
+    assert_eq!(["as shipped", "glibc", "hakmem"].map(|name| samples(column(&results, name))), [4, 0, 0]);
+    // Others beside it are compared; no limit can be judged, and a program that is only made by then is looked at.
+    let program = path("made").display().to_string();
+    let setup = format!("cp {} {program}", fixed.display());
+    let options = ["--fail-if", "time>9999", "--setup", &setup, "--command", "true"];
+    let (assert, results) = measured(&options, &[&program]);
+    assert.code(1).stderr(contains(format!("hak: {program}: time>9999 cannot be told: there is no value of hakmem")));
+    let rows = results["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| row["columns"].as_array().unwrap().len()).collect::<Vec<_>>(), [1, 2]);
+    assert!(rows[0]["alone"].as_str().unwrap().contains(statics) && rows[1]["alone"].is_null());
+    assert_eq!(samples(&rows[1]["columns"][1]), 4);
 }
 
 #[test]

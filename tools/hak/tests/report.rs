@@ -88,6 +88,41 @@ fn printed(arguments: &[&std::ffi::OsStr], columns: &str) -> String {
     String::from_utf8_lossy(&assert.get_output().stdout).into_owned()
 }
 
+#[test]
+fn the_verdict_of_a_suite_has_its_interval_everywhere() {
+    let file = data("bench.json");
+    let (answer, footing) =
+        ("hakmem: 24 % faster (± 1 %), 22.7 % more memory (± 0.7 %)", "over 4 rounds; ± is the 95 %");
+    let text = printed(&[file.as_os_str()], "200");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines[0], answer);
+    let prose = lines[1..3].join(" ");
+    assert!(
+        prose.starts_with("Against glibc, in the geometric mean of 3 rows for the time and 4")
+            && prose.contains(footing)
+    );
+    let made = markdown(std::slice::from_ref(&file));
+    let (first, table) = (made.find(&format!("**{answer}.**")).unwrap(), made.find("| allocator |").unwrap());
+    assert!(first < table && made.replace('\n', " ").contains(footing), "{made}");
+    let page = html(std::slice::from_ref(&file));
+    let first = page.find(&answer.replace(" %", "\u{a0}%").replace("± ", "±\u{a0}")).unwrap();
+    assert!(first < page.find("<figure").unwrap() && page.contains(footing), "before everything else");
+    // Where the rounds disagree there is no figure to believe.
+    let directory = tempfile::tempdir().unwrap();
+    let mut results = json(&file);
+    for row in results["rows"].as_array_mut().unwrap() {
+        for (round, sample) in row["columns"][1]["samples"].as_array_mut().unwrap().iter_mut().enumerate() {
+            if let Some(figure) = sample["figure"].as_f64() {
+                sample["figure"] = (figure * [0.2, 4.0, 1.0, 0.5][round % 4]).into();
+            }
+        }
+    }
+    let noisy = directory.path().join("noisy.json");
+    fs::write(&noisy, results.to_string()).unwrap();
+    let text = printed(&[noisy.as_os_str()], "200");
+    assert!(text.contains("hakmem: not enough rounds for the time: ") && !text.contains("faster (±"), "{text}");
+}
+
 /// A file of the comparison that was never run.
 fn comparison(directory: &Path) -> PathBuf {
     let file = directory.join("comparison.json");

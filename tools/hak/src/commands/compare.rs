@@ -16,11 +16,12 @@ use crate::failure::SOMETHING_FAILED;
 use crate::helpers::Helpers;
 use crate::measure::{self, Ran, Stop};
 use crate::process::{self, Job};
+use crate::program::{self, Own, Way};
 use crate::progress::Progress;
 use crate::results::{Column, Figure, Kind, Results, Row, Sample, State, SystemCalls};
 use crate::verdict::Looks;
 use crate::work::{self, Work};
-use crate::{hooks, input, interrupt, library, output, program, syscalls, warm};
+use crate::{hooks, input, interrupt, library, output, syscalls, warm};
 
 /// Of so many rounds the memory over time is kept.
 const COURSES: u32 = 10;
@@ -54,7 +55,7 @@ pub fn run(arguments: Compare) -> Result<u8> {
     let works = work::all(&arguments)?;
     let chosen = allocators::choose(&arguments.choice)?;
     if arguments.setup.is_none() {
-        works.iter().try_for_each(|work| check(work, &chosen))?;
+        works.iter().try_for_each(|work| check(work, &chosen).map(|_| ()))?;
     }
     let exports = Exports::of(arguments.json.as_deref(), &arguments.exports)?;
 
@@ -86,13 +87,14 @@ pub fn run(arguments: Compare) -> Result<u8> {
     let interrupted = comparison.measure();
     let Comparison { arguments, exports, progress, helpers, cleanup_failed, mut results, .. } = comparison;
     drop((progress, helpers));
+    results.allocators.retain(|allocator| results.rows.iter().any(|row| row.column(&allocator.name).is_some()));
     results.end(if interrupted { State::Interrupted } else { State::Complete });
     let code = comparison_end::show(&results, &exports, &arguments.fail_if);
     Ok(if cleanup_failed { code.max(SOMETHING_FAILED) } else { code })
 }
 
 /// One library stands for all: they have to be of the machine's architecture anyway.
-fn check(work: &Work, allocators: &[Allocator]) -> Result<()> {
+fn check(work: &Work, allocators: &[Allocator]) -> Result<Way> {
     let any_library = allocators.iter().find_map(|allocator| allocator.library.as_deref());
     let like = library::describe(any_library.unwrap_or(Path::new("/proc/self/exe")))?;
     program::check_for_comparison(&work.command[0], &like)
@@ -110,6 +112,7 @@ fn new_row(work: &Work, allocators: &[Allocator]) -> Row {
         memory: "peak resident memory".into(),
         huge_pages: None,
         not_run: None,
+        alone: None,
         columns: allocators.iter().map(|allocator| Column::new(&allocator.name)).collect(),
     }
 }
@@ -142,12 +145,28 @@ impl Comparison {
         false
     }
 
-    fn set_up(&self, work: &Work) -> Result<(), Stop> {
-        let Some(setup) = &work.setup else {
-            return Ok(());
-        };
-        hooks::run("setup", setup)?;
-        check(work, &self.chosen).map_err(|error| Stop::Failed(error.to_string()))
+    fn set_up(&mut self, work: &Work) -> Result<(), Stop> {
+        if let Some(setup) = &work.setup {
+            hooks::run("setup", setup)?;
+        }
+        match check(work, &self.chosen).map_err(|error| Stop::Failed(error.to_string()))? {
+            Way::Own(own) => self.leave_alone(work, &own),
+            Way::Preloaded => {}
+        }
+        Ok(())
+    }
+
+    /// Nothing that is preloaded would serve the program: what can be measured is the program as it is.
+    fn leave_alone(&mut self, work: &Work, own: &Own) {
+        let arguments = &self.arguments;
+        let runs = u64::from(arguments.rounds + arguments.warmup) + 2;
+        self.progress.done(runs * (self.allocators.len() as u64 - 1));
+        self.allocators.clear();
+        let row = &mut self.results.rows[self.row];
+        row.alone = Some(own.says());
+        row.columns.clear();
+        let object = program::find(&work.command[0]).unwrap_or_default();
+        self.add_column(0, allocators::shipped(&object));
     }
 
     fn not_run(&mut self, reason: String) {
@@ -264,8 +283,11 @@ impl Comparison {
     /// The program brings its own allocator: what the user has today is that, and the C library's malloc
     /// needs to be preloaded as the others are.
     fn add_shipped(&mut self, index: usize, object: &Path) {
-        let shipped = allocators::shipped(object);
         self.allocators[index] = allocators::preloaded_system();
+        self.add_column(index, allocators::shipped(object));
+    }
+
+    fn add_column(&mut self, index: usize, shipped: Allocator) {
         self.allocators.insert(index, shipped.clone());
         self.results.rows[self.row].columns.insert(index, Column::new(&shipped.name));
         if self.results.allocators.iter().all(|allocator| allocator.name != shipped.name) {

@@ -59,6 +59,7 @@ pub fn begun(row: &Row, allocators: &[Allocator]) -> results::Row {
         memory: "peak resident memory".into(),
         huge_pages: Some(huge_pages::name_of(row.huge_pages)),
         not_run: None,
+        alone: None,
         columns: allocators.iter().map(|allocator| Column::new(&allocator.name)).collect(),
     }
 }

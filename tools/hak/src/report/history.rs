@@ -3,6 +3,7 @@
 
 use crate::allocators::HAKMEM;
 use crate::analysis::{self, Against, Measure};
+use crate::means::{self, Mean};
 use crate::results::Results;
 
 pub struct History {
@@ -40,10 +41,10 @@ pub fn of(all: &[&Results]) -> History {
         add_new(&mut names, found);
         add_new(&mut rows, results.rows.iter().map(|row| row.name.as_str()));
     }
-    let means: Vec<Vec<analysis::Mean>> =
-        sorted.iter().map(|results| analysis::means(results, Against::of(&results.rows, false))).collect();
+    let means: Vec<Vec<Mean>> =
+        sorted.iter().map(|results| means::of_all(results, Against::of(&results.rows, false))).collect();
     let means_of = |name: &str| -> Vec<[Option<f64>; 2]> {
-        let of_file = |means: &Vec<analysis::Mean>| {
+        let of_file = |means: &Vec<Mean>| {
             let mean = means.iter().find(|mean| mean.allocator == name);
             mean.map_or([None, None], |mean| [mean.time, mean.memory])
         };

@@ -67,7 +67,7 @@ fn verdicts(row: &Row) -> Markup {
     let sentences: Vec<String> = verdicts.iter().map(verdict::Verdict::sentence).collect();
     match verdicts.first() {
         Some(first) => answer(&sentences, &verdict::footing(first, verdict::rounds(row))),
-        None => answer(&["There is nothing to compare with.".into()], ""),
+        None => answer(&[verdict::none(row)], ""),
     }
 }
 

@@ -5,6 +5,7 @@ use anyhow::Result;
 use maud::{Markup, PreEscaped, html};
 
 use crate::analysis::{self, Against, Duel, Measure};
+use crate::means::{self, Mean};
 use crate::report::bars::{self, Bar, Lead};
 use crate::report::charts::{self, Cloud, Named};
 use crate::report::colours::Colours;
@@ -13,6 +14,8 @@ use crate::report::html::{answer, figure, folded};
 use crate::report::html_rows;
 use crate::results::{Results, Row};
 use crate::stats::Difference;
+use crate::suite_verdict;
+use crate::verdict::Verdict;
 
 pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> {
     let against = Against::of(&results.rows, best);
@@ -20,9 +23,8 @@ pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> 
         Against::One(name) => Some(name),
         Against::Best => None,
     };
-    let means = analysis::means(results, against);
-    let mean_bars =
-        |of: &dyn Fn(&analysis::Mean) -> (Option<f64>, usize)| bars::bars(colours, &bars_of(&means, base, of));
+    let means = means::of_all(results, against);
+    let mean_bars = |of: &dyn Fn(&Mean) -> (Option<f64>, usize)| bars::bars(colours, &bars_of(&means, base, of));
     let time = mean_bars(&|mean| (mean.time, mean.time_rows));
     let memory = mean_bars(&|mean| (mean.memory, mean.memory_rows));
     let clouds: Vec<Cloud> = means
@@ -41,8 +43,11 @@ pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> 
         .collect();
     let remark = format!("geometric mean of the ratios to {}; less is better", against.name());
     let peer = if against == Against::Best { "the best peer" } else { against.name() };
+    let verdict = suite_verdict::of(results);
+    let sentence: Vec<String> = verdict.iter().map(Verdict::sentence).collect();
+    let footing = verdict.map(|verdict| suite_verdict::footing(results, &verdict));
     Ok(html! {
-        (answer(&analysis::verdict(results).into_iter().collect::<Vec<_>>(), &counts.join(" ")))
+        (answer(&sentence, &footing.into_iter().chain(counts).collect::<Vec<_>>().join(" ")))
         div.charts {
             (figure("Time over all rows", &remark, false, time))
             (figure("Memory over all rows", &remark, false, memory))
@@ -63,12 +68,8 @@ pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> 
     })
 }
 
-fn bars_of(
-    means: &[analysis::Mean],
-    base: Option<&str>,
-    of: &dyn Fn(&analysis::Mean) -> (Option<f64>, usize),
-) -> Vec<Bar> {
-    let bar = |mean: &analysis::Mean| {
+fn bars_of(means: &[Mean], base: Option<&str>, of: &dyn Fn(&Mean) -> (Option<f64>, usize)) -> Vec<Bar> {
+    let bar = |mean: &Mean| {
         let (value, rows) = of(mean);
         let few = format!("only {rows} rows");
         Bar {

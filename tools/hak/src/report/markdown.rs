@@ -14,6 +14,7 @@ use crate::report::markdown_form::{head, line, mark, wrapped};
 use crate::report::table;
 use crate::results::{Kind, Results, State};
 use crate::stats;
+use crate::suite_verdict;
 
 /// Ratios are to the baseline. hakmem is shown beside the best peer of each row as well: a document
 /// that left that out would praise.
@@ -46,8 +47,9 @@ pub fn tables(all: &[&Results], best: bool) -> Result<String> {
 
 fn suite(out: &mut String, results: &Results, best: bool) -> Result<()> {
     let against = Against::of(&results.rows, best);
-    if let Some(verdict) = analysis::verdict(results) {
-        writeln!(out, "{}\n", wrapped(&format!("**{verdict}.**")))?;
+    if let Some(verdict) = suite_verdict::of(results) {
+        writeln!(out, "{}\n", wrapped(&format!("**{}.**", verdict.sentence())))?;
+        writeln!(out, "{}\n", wrapped(&suite_verdict::footing(results, &verdict)))?;
     }
     writeln!(out, "## Over all rows\n\n{}\n", wrapped(&analysis::definitions(against)))?;
     means(out, results, against)?;

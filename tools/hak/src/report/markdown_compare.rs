@@ -25,8 +25,9 @@ pub fn rows(out: &mut String, results: &Results, best: bool) -> Result<()> {
         for verdict in &verdicts {
             writeln!(out, "{}\n", wrapped(&format!("**{}.**", verdict.sentence())))?;
         }
-        if let Some(verdict) = verdicts.first() {
-            writeln!(out, "{}\n", wrapped(&verdict::footing(verdict, verdict::rounds(row))))?;
+        match verdicts.first() {
+            Some(verdict) => writeln!(out, "{}\n", wrapped(&verdict::footing(verdict, verdict::rounds(row))))?,
+            None => writeln!(out, "{}\n", wrapped(&verdict::none(row)))?,
         }
         for metric in &METRICS {
             table(out, row, metric, against)?;

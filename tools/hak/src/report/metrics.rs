@@ -4,7 +4,7 @@
 use crate::analysis::Against;
 use crate::report::format;
 use crate::results::{Column, Row, Sample};
-use crate::stats::{CONFIDENCE, Difference, Ratios, Summary};
+use crate::stats::{CONFIDENCE, Difference, Evidence, Ratios, Summary};
 
 pub struct Metric {
     pub name: &'static str,

@@ -5,7 +5,8 @@ use std::io::{IsTerminal, stdout};
 
 use comfy_table::{CellAlignment, Table};
 
-use crate::analysis::{self, Against};
+use crate::analysis::Against;
+use crate::means::{self, Mean};
 use crate::report::format;
 use crate::results::Results;
 
@@ -115,9 +116,9 @@ impl Fitted {
 /// A row for every allocator, the fastest first: name, version, relative time and in how many rows,
 /// relative memory and in how many rows, failures.
 pub fn mean_rows(results: &Results, against: Against) -> Vec<[String; 7]> {
-    let mut means = analysis::means(results, against);
+    let mut means = means::of_all(results, against);
     means.sort_by(|a, b| a.time.unwrap_or(f64::MAX).total_cmp(&b.time.unwrap_or(f64::MAX)));
-    let row = |mean: analysis::Mean| {
+    let row = |mean: Mean| {
         let allocator = results.allocators.iter().find(|allocator| allocator.name == mean.allocator);
         let version = allocator.map(|allocator| allocator.version.clone()).unwrap_or_default();
         [

@@ -66,7 +66,7 @@ pub fn explained(against: Against) -> String {
 fn verdicts(row: &Row, width: Option<usize>) -> String {
     let verdicts = verdict::of(row);
     let Some(first) = verdicts.first() else {
-        return "There is nothing to compare with.\n".into();
+        return table::paragraph(&verdict::none(row), width);
     };
     let sentences = verdicts.iter().map(|verdict| table::paragraph(&verdict.sentence(), width));
     let footing = table::paragraph(&verdict::footing(first, verdict::rounds(row)), width);

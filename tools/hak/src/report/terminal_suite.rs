@@ -9,6 +9,7 @@ use crate::report::latency;
 use crate::report::table::{self, Fitted};
 use crate::results::{Kind, Results, Row, State};
 use crate::stats;
+use crate::suite_verdict;
 
 /// The answer, then rows where hakmem loses first, then the means.
 pub fn summary(results: &Results, best: bool) -> String {
@@ -16,8 +17,9 @@ pub fn summary(results: &Results, best: bool) -> String {
     let against = Against::of(&results.rows, best);
     let width = table::width();
     let mut out = String::new();
-    if let Some(verdict) = analysis::verdict(results) {
-        out += &format!("\n{}", table::paragraph(&verdict, width));
+    if let Some(verdict) = suite_verdict::of(results) {
+        let footing = suite_verdict::footing(results, &verdict);
+        out += &format!("\n{}{}", table::paragraph(&verdict.sentence(), width), table::paragraph(&footing, width));
     }
     for measure in Measure::ALL {
         out += &duel_table(results, measure, against, width);

@@ -36,6 +36,7 @@ SHORT = {
     "fragmentation": "--live 4M --laps 1",
     "memory_after_peak": "--total 8M --idle 0",
     "idle_threads": "--threads 50 --idle 0",
+    "sleeping_threads": "--threads 4 --total 64K --idle 0",
     "realloc_growth": "--max 64K --ops 200",
     "big_churn": "--min 1M --max 2M --ops 8",
     "calloc_large": "--max 1M --ops 16",

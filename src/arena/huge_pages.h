@@ -13,7 +13,7 @@
  *
  * Pages that are resident stay as they are; the hint is for when they were purged.
  *
- * Slabs and large blocks: wants_huge_pages in arena.c.
+ * Slabs and large blocks: dense.h.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -4,7 +4,8 @@
  *
  * Sizes are powers of two from 64 bytes up; a freed array goes to a list of its
  * size and is never given back: what magazines need is bounded by the number of
- * threads that lived at once. Thread-safe; the innermost gate.
+ * threads that lived at once. Thread-safe: a gate of its own, inside
+ * which no other is entered.
  *
  * SPDX-License-Identifier: MIT
  */

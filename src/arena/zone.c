@@ -50,10 +50,19 @@ static void insert(zone_t *zone, unit_t first, size_t units) {
   map_record(first)->run_units = (uint32_t)units;
   map_record((unit_t)(first + units - 1))->run_first = first;
   runs_insert(&zone->free_runs, first);
+  zone->last_run = first;
 }
 
-/* Where the free run begins that a free unit lies in: behind the nearest used unit. */
+static void take_out(zone_t *zone, unit_t run) {
+  runs_remove(&zone->free_runs, run);
+  if (zone->last_run == run) zone->last_run = 0;
+}
+
+/* Where the free run begins that a free unit lies in: behind the nearest used unit. A long
+ * run is purged piece by piece: each is cut out of what the last one was joined to. */
 static unit_t run_start(unit_t unit) {
+  unit_t last = zones[zone_of(unit)].last_run;
+  if (last != 0 && unit >= last && unit - last < map_record(last)->run_units) return last;
   unit_t least = zone_extent(unit)->first;
   uint32_t number = unit / SUPERSLAB_UNITS, used = map_superslab(number)->used & bit_range32(0, unit % SUPERSLAB_UNITS);
   while (used == 0) {
@@ -68,13 +77,13 @@ void zone_join(unit_t first, size_t units) {
   const extent_t *extent = zone_extent(first); /* the next one may be another zone's, right behind */
   if (first > extent->first && is_free(first - 1)) {
     unit_t left = map_record(first - 1)->run_first;
-    runs_remove(&zone->free_runs, left);
+    take_out(zone, left);
     units += first - left;
     first = left;
   }
   unit_t right = (unit_t)(first + units);
   if (right < extent->end && is_free(right)) {
-    runs_remove(&zone->free_runs, right);
+    take_out(zone, right);
     units += map_record(right)->run_units;
   }
   insert(zone, first, units);
@@ -84,7 +93,7 @@ void zone_cut(unit_t first, size_t units) {
   zone_t *zone = &zones[zone_of(first)];
   unit_t run = run_start(first);
   size_t after = run + map_record(run)->run_units - (first + units);
-  runs_remove(&zone->free_runs, run);
+  take_out(zone, run);
   if (first > run) insert(zone, run, first - run);
   if (after > 0) insert(zone, (unit_t)(first + units), after);
 }

@@ -45,6 +45,7 @@ enum { ZONE_EXTENTS_MOST = 16 };
 typedef struct {
   const zone_kind_t *kind;
   unit_t free_runs; /* root of the tree */
+  unit_t last_run;  /* in it: what was inserted last, if it is there still; else 0 */
   size_t extent_count;
   extent_t extents[ZONE_EXTENTS_MOST]; /* in order of address; the last one grows */
 } zone_t;

@@ -84,6 +84,12 @@ typedef struct {
   uint64_t bit;
 } place_t;
 
+/* The class may be another: a block that was freed twice waits here, and its slab has
+ * been made anew since. */
+HAK_INLINE bool is_of(const outbox_entry_t *entry, const place_t *place, unsigned size_class) {
+  return entry->slab == place->slab && entry->word == place->bitmap_word && entry->size_class == size_class;
+}
+
 /* false: the address is no block's start. */
 HAK_INLINE bool find_place(const void *address, unsigned size_class, place_t *place) {
   unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
@@ -107,7 +113,7 @@ bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
   if (!find_place(address, size_class, &place)) return false;
   outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
   uint64_t bits = entry->bits | place.bit;
-  if (entry->slab != place.slab || entry->word != place.bitmap_word) return false;
+  if (!is_of(entry, &place, size_class)) return false;
   /* Empty, full by now, or freed twice. */
   if (entry->bits == 0 || bits == UINT64_MAX || bits == entry->bits) return false;
   entry->bits = bits;
@@ -122,7 +128,7 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
   if (!find_place_or_report(address, size_class, &place)) return;
   atomic64_add_alone(&self->remote_frees, 1);
   outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
-  if (entry->bits != 0 && (entry->slab != place.slab || entry->word != place.bitmap_word)) deliver_entry(self, entry);
+  if (entry->bits != 0 && !is_of(entry, &place, size_class)) deliver_entry(self, entry);
   if (entry->bits == 0) {
     *entry = (outbox_entry_t){
         .slab = place.slab, .word = (uint16_t)place.bitmap_word, .size_class = (uint8_t)size_class};

@@ -43,6 +43,7 @@ WORKLOADS = [
     "objects --scenario small_objects --ops 100000",
     "realloc_growth --mode vector --ops 5000",
     "realloc_growth --mode string --ops 100000",
+    "calloc_large --min 1G --max 1G --slots 1 --ops 10",
 ]
 
 

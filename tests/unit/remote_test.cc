@@ -389,6 +389,29 @@ TEST_F(Remote, SlabsChangeHandsWhileAnotherThreadFreesIntoThem) {
   freer.join();
 }
 
+/* A block that was freed twice waits in an outbox while its slab becomes one of another class. */
+TEST_F(Remote, AMistakeInTheOutboxLeavesRightFreesAlone) {
+  auto *settings = const_cast<config_t *>(config());
+  settings->abort_on_error = false;
+  constexpr unsigned kBefore = 64, kNow = 48;
+  void *twice = a.refill(kBefore, 1)[0];
+  const unit_t slab = slab_of(twice);
+  free_as(b, twice);
+  a.flush(kBefore, {twice});
+  slab_release_empty(a);
+  ASSERT_EQ(atomic32_load_relaxed(map_word(slab)), 0u);
+  auto blocks = a.refill(kNow, 40);
+  ASSERT_EQ(slab_of(blocks[0]), slab) << "the test is void";
+  for (void *block : blocks) free_as(b, block);
+  remote_flush(b);
+  remote_collect(a, SIZE_MAX);
+  error_settle();
+  EXPECT_EQ(error_count(), 1u);
+  EXPECT_EQ(record(slab).slab.free_count, record(slab).slab.capacity) << "right frees are lost";
+  slab_check(a);
+  settings->abort_on_error = true;
+}
+
 using RemoteDeathTest = Remote;
 
 TEST_F(RemoteDeathTest, MistakesAreNoticed) {

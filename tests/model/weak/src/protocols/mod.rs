@@ -11,9 +11,17 @@ mod lock;
 mod ownership;
 mod publication;
 mod remote;
+mod strip;
 
 pub fn all() -> Vec<Protocol> {
-    vec![remote::protocol(), lock::protocol(), ownership::protocol(), publication::protocol(), claim::protocol()]
+    vec![
+        remote::protocol(),
+        lock::protocol(),
+        ownership::protocol(),
+        publication::protocol(),
+        claim::protocol(),
+        strip::protocol(),
+    ]
 }
 
 /// A gate of src/os/lock.h as those see it who only need that it excludes and

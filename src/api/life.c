@@ -6,8 +6,8 @@
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
 #include "../front/thread.h"
-#include "../int/background.h"
 #include "../observe/stats.h"
+#include "../os/os.h"
 #include "../slab/pool.h"
 #include "../support/config.h"
 #include "../support/error.h"
@@ -27,7 +27,6 @@ static void before_fork(void) {
 }
 static void after_fork_in_parent(void) { gates_open(gates, GATES); }
 static void after_fork_in_child(void) {
-  background_after_fork();
   thread_after_fork();
   arena_after_fork();
   error_after_fork();
@@ -47,7 +46,9 @@ __attribute__((constructor(101))) static void start(void) {
 #endif
   config_read(environment);
   thread_prepare();
-  background_prepare();
+  /* The first one makes the system prepare for it, which takes some microseconds while
+   * there is one thread, and ten milliseconds when there are several: for claims. */
+  os_fence_all_threads();
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

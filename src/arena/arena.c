@@ -39,10 +39,18 @@ static struct {
   bool has_forked;           /* this process is a child: see arena_after_fork    */
 } arena;
 
+/* With the bitmaps of slabs that may have been there: a 64th of the memory, where blocks
+ * are small. */
+static bool purge_slabs(void *at, size_t bytes) {
+  if (!os_purge(at, bytes)) return false;
+  map_purge_bitmaps((unit_t)map_unit_of(at), bytes >> UNIT_SHIFT);
+  return true;
+}
+
 static const zone_kind_t zone_kinds[ZONE_COUNT] = {
     [ZONE_SMALL] = {.granule_units = SUPERSLAB_UNITS,
                     .commit = map_commit_units,
-                    .purge = os_purge,
+                    .purge = purge_slabs,
                     .wants_huge_pages = dense_wants_huge_pages},
     [ZONE_HUGE] = {.granule_units = SUPERSLAB_UNITS, .commit = map_commit_units, .purge = os_purge},
 };
@@ -348,7 +356,7 @@ static void check_extent(const extent_t *extent, census_t *census) {
 void arena_check(void) {
   if (!is_ready()) return;
   gate_enter(&arena_gate);
-  while (arena.purging_units > 0) { /* by the background thread: they are neither free nor anybody's */
+  while (arena.purging_units > 0) { /* by another thread: they are neither free nor anybody's */
     gate_leave(&arena_gate);
     os_sleep(1);
     gate_enter(&arena_gate);

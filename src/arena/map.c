@@ -133,6 +133,18 @@ os_mapped_t map_commit_units(zone_id_t zone, unit_t from, unit_t to) {
   return mapped;
 }
 
+static void purge_bitmaps(char *table, unit_t first, size_t units) {
+  const size_t each = UNIT_BITMAP_WORDS * sizeof(uint64_t);
+  uintptr_t from = align_up((uintptr_t)table + first * each, os_page_bytes());
+  uintptr_t to = align_down((uintptr_t)table + (first + units) * each, os_page_bytes());
+  if (from < to) os_purge((char *)from, to - from); /* where it is refused, the pages stay */
+}
+
+void map_purge_bitmaps(unit_t first, size_t units) {
+  purge_bitmaps((char *)the_map.free_bits, first, units);
+  purge_bitmaps((char *)the_map.remote_bits, first, units);
+}
+
 /* ---- The plan ----------------------------------------------------------------------*/
 
 /* Cuts the window into its parts. */

@@ -134,6 +134,9 @@ bool map_commit_again(void *at, size_t bytes);
 /* The same for the units [from, to) of a zone and their elements in the tables. `from`
  * is where the last call ended or, behind something of the program's, farther. */
 os_mapped_t map_commit_units(zone_id_t zone, unit_t from, unit_t to);
+/* The bitmaps of units that nobody uses go back to the system, as far as they fill pages.
+ * What a slab needs of them is written when it is made, or has to be zero. */
+void map_purge_bitmaps(unit_t first, size_t units);
 /* Bytes of the tables that are mapped. */
 size_t map_table_bytes(void);
 

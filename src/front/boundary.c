@@ -15,10 +15,9 @@ void *boundary_refill(unsigned size_class, bool *is_zero) {
   heap_t *heap = thread_enter();
   void *block = NULL;
   if (HAK_LIKELY(heap != NULL)) {
-    bool ticked = decay_step(heap, false);
+    decay_step(heap, false);
     block = magazine_refill(heap, size_class, is_zero);
     thread_leave(heap);
-    if (HAK_UNLIKELY(ticked) && decay_hook != NULL) decay_hook();
   }
   if (HAK_UNLIKELY(block == NULL)) errno = ENOMEM;
   return block;
@@ -29,7 +28,7 @@ void *boundary_refill(unsigned size_class, bool *is_zero) {
 static bool take_over(heap_t *heap, void *block, uint32_t word) {
   unit_t slab = (unit_t)map_unit_of(block);
   if (block != map_address(slab)) error_note(ERROR_INTERIOR_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
-  else if (!(heap != NULL ? slab_take_over_single(&heap->owner, slab, word) : slab_free_single(slab, word)))
+  else if (!(heap != NULL ? slab_take_over_single(&heap->owner, slab, word) : slab_free_single(NULL, slab, word)))
     error_note(ERROR_DOUBLE_FREE, block, size_classes[word_kind(word)].block_bytes, 0);
   else return true;
   return false;
@@ -49,7 +48,7 @@ void boundary_free(void *block, uint32_t word) {
     error_settle();
     return;
   }
-  bool ticked = decay_step(heap, true);
+  decay_step(heap, true);
   unsigned size_class = word_kind(word);
   /* Another's block. A tiny one goes home: handed out again here, it would share
    * a cache line with its neighbours over there. A mid one does not, and this
@@ -65,7 +64,6 @@ void boundary_free(void *block, uint32_t word) {
   thread_leave(heap);
   /* Of what a flush has made too much; a large block is its owner's own time. */
   arena_relieve(size_class_is_single(size_class) ? size_classes[size_class].slab_units : 0);
-  if (HAK_UNLIKELY(ticked) && decay_hook != NULL) decay_hook();
 }
 
 bool boundary_free_quickly(void *block, uint32_t word) {

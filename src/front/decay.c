@@ -8,6 +8,7 @@
 #include "../slab/remote.h"
 #include "flush.h"
 #include "magazine.h"
+#include "strip.h"
 
 enum { DECAY_MS = 1000 };
 
@@ -36,19 +37,16 @@ static void give_back(heap_t *heap, uint64_t now_ms) {
     heap->decay_turn = (heap->decay_turn + 1) % KINDS;
     switch (heap->decay_turn) {
       case IDLE_SLABS: worked = purge_idle(&heap->owner, now_ms, PURGE_STEP_CALLS) > 0; break;
-      case ENDED_THREADS: worked = pool_tidy(now_ms, flush_step); break;
+      case ENDED_THREADS: worked = pool_tidy(now_ms, flush_step, strip_if_unused); break;
       default: worked = arena_tick(now_ms) > 0; break;
     }
   }
 }
 
-decay_hook_fn *decay_hook;
-
-bool decay_now(heap_t *heap, bool may_purge) {
+void decay_now(heap_t *heap, bool may_purge) {
   uint64_t now_ms = os_now_ms();
-  if (now_ms == heap->looked_ms) return false; /* the clock moves on every few milliseconds */
+  if (now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
   heap->looked_ms = now_ms;
   decay_magazines(heap, now_ms);
   if (may_purge) give_back(heap, now_ms);
-  return true;
 }

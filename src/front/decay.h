@@ -13,19 +13,13 @@
 HAK_C_BEGIN
 
 /* `may_purge`: memory may be given back to the system, which takes longer than a
- * small malloc should; only frees do that. Returns whether the clock has moved on. */
-bool decay_now(heap_t *heap, bool may_purge);
+ * small malloc should; only frees do that. */
+void decay_now(heap_t *heap, bool may_purge);
 
-/* Called at each batch boundary; looks at the clock at every 16th. Returns whether it
- * has moved on: then decay_hook is to be called at the end. */
-HAK_INLINE bool decay_step(heap_t *heap, bool may_purge) {
-  return HAK_UNLIKELY(++heap->events % 16 == 0) && decay_now(heap, may_purge);
+/* Called at each batch boundary; looks at the clock at every 16th. */
+HAK_INLINE void decay_step(heap_t *heap, bool may_purge) {
+  if (HAK_UNLIKELY(++heap->events % 16 == 0)) decay_now(heap, may_purge);
 }
-
-/* What the layer above wants to do when the clock has moved on, outside the batch
- * boundary. Set once, before the second thread; may be NULL. */
-typedef void decay_hook_fn(void);
-extern decay_hook_fn *decay_hook;
 
 HAK_C_END
 #endif

@@ -5,6 +5,7 @@
 #include "../slab/slab.h"
 #include "capacity.h"
 #include "magazine.h"
+#include "strip.h"
 
 void flush_heap(heap_t *heap) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
@@ -17,6 +18,7 @@ bool flush_step(owner_t *owner) {
   enum { STEP_COST = 16384 }; /* about a tenth of a millisecond */
   heap_t *heap = heap_of(owner);
   size_t left = STEP_COST;
+  if (owner->stripped) strip_mend(heap);
   for (unsigned c = SIZE_CLASS_COUNT; c-- > 0;) {
     size_t most = left / capacity_block_cost(c), held = magazine_count(heap, c);
     left -= magazine_flush(heap, c, most);

@@ -33,6 +33,14 @@ typedef struct {
   uint8_t borrowed;  /* blocks that a coarser class has served instead       */
 } magazine_t;
 
+/* A block that lay in a slot of a magazine and may be the magazine's still: strip.h. */
+typedef struct {
+  void *block;
+  uint16_t slot; /* its index */
+  uint8_t size_class;
+} set_aside_t;
+enum { SET_ASIDE_MOST = 4 };
+
 typedef struct heap {
   union {
     struct {
@@ -47,6 +55,12 @@ typedef struct heap {
        * many classes that round has still to see, and what has its turn next. */
       uint32_t decay_classes, decay_turn;
       uint64_t looked_ms, decayed_ms;
+      /* Of strip.c, written by who claims the owner: magazines with gaps, a bit each; what
+       * is set aside; and where the magazines' tops were. */
+      uint64_t stripped[(SIZE_CLASS_COUNT + 63) / 64];
+      set_aside_t set_aside[SET_ASIDE_MOST];
+      uint32_t set_aside_count;
+      uint64_t tops_seen;
     };
     char room[OWNER_ROOM_BYTES];
   };

@@ -144,6 +144,13 @@ void magazines_drop(heap_t *heap) {
 }
 
 /* ---- Looking ------------------------------------------------------------------------*/
+/* Slots that were stripped (strip.h). */
+static HAK_LOOKS_ON size_t gaps(void *const *slots, size_t count) {
+  size_t empty = 0;
+  for (size_t i = 1; i <= count; i++) empty += HAK_LOOK(slots[i]) == NULL;
+  return empty;
+}
+
 HAK_LOOKS_ON size_t magazines_cached_bytes(const heap_t *heap) {
   size_t bytes = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
@@ -151,14 +158,17 @@ HAK_LOOKS_ON size_t magazines_cached_bytes(const heap_t *heap) {
     /* Another thread may be changing the array under us: a figure out of range
      * is one that was never true. */
     size_t count = HAK_LOOK(heap->magazines[c].capacity) - (size_t)(limit - top);
-    if (count <= MAX_CAPACITY) bytes += count * size_classes[c].block_bytes;
+    if (count > MAX_CAPACITY) continue;
+    if (HAK_UNLIKELY(HAK_LOOK(heap->owner.stripped))) count -= gaps(top - count, count);
+    bytes += count * size_classes[c].block_bytes;
   }
   return bytes;
 }
 
 /* Every block in the magazine is one of this class, in use as its slab sees it. */
-static void check_blocks(void *const *blocks, size_t count, unsigned size_class) {
+static void check_blocks(void *const *blocks, size_t count, unsigned size_class, bool is_stripped) {
   for (size_t i = 0; i < count; i++) {
+    if (blocks[i] == NULL && is_stripped) continue;
     uint32_t word = map_lookup(blocks[i]);
     HAK_CHECK(word_kind(word) == size_class && word_owner(word) != 0);
     unit_t slab = slab_first_unit((unit_t)map_unit_of(blocks[i]), size_class);
@@ -175,7 +185,7 @@ void magazines_check(const heap_t *heap) {
     size_t count = magazine_count(heap, c);
     HAK_CHECK(slots[0] == NULL && count <= heap->magazines[c].capacity);
     capacity_bytes += (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
-    if (error_ends_program()) check_blocks(slots + 1, count, c);
+    if (error_ends_program()) check_blocks(slots + 1, count, c, heap->owner.stripped);
   }
   HAK_CHECK(capacity_bytes == heap->capacity_bytes);
 }

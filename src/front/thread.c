@@ -6,6 +6,7 @@
 #include "../support/error.h"
 #include "flush.h"
 #include "magazine.h"
+#include "strip.h"
 
 #include <pthread.h>
 
@@ -30,9 +31,11 @@ static void set_thread_state(uintptr_t state) {
  * the child, which has lost the heap. */
 static bool enter(heap_t *heap) {
   owner_enter(&heap->owner);
-  if (HAK_LIKELY(!claim_is_taken(&heap->owner))) return true;
+  if (HAK_LIKELY(!claim_is_taken(&heap->owner) && !heap->owner.stripped)) return true;
   claim_await(&heap->owner);
-  return heap->owner.state != OWNER_LOST;
+  if (heap->owner.state == OWNER_LOST) return false;
+  if (heap->owner.stripped) strip_mend(heap);
+  return true;
 }
 
 /* What a thread's magazines hold beyond one step stays in them, for the thread that
@@ -104,6 +107,7 @@ void thread_leave(heap_t *heap) {
 void thread_flush(void) {
   if (the_heap == &the_null_heap) return;
   heap_t *heap = thread_enter();
+  if (heap == NULL) return;
   flush_heap(heap);
   thread_leave(heap);
 }

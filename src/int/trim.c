@@ -3,6 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../front/flush.h"
+#include "../front/strip.h"
 #include "../front/thread.h"
 #include "../slab/pool.h"
 #include "../slab/purge.h"
@@ -11,12 +12,14 @@
 size_t trim(size_t keep_bytes) {
   thread_flush();
   pool_sweep(flush_step);
-  pool_sweep_attached();
+  pool_sweep_attached(strip_now);
   size_t purged = pool_purge_pages();
   if (the_heap != &the_null_heap) {
     heap_t *heap = thread_enter();
-    purged += purge_pages(&heap->owner);
-    thread_leave(heap);
+    if (heap != NULL) {
+      purged += purge_pages(&heap->owner);
+      thread_leave(heap);
+    }
   }
   error_settle();
   return purged + arena_purge(keep_bytes);

@@ -9,9 +9,9 @@
 __attribute__((visibility("default")))
 #endif
 void hak__check_all(void) {
-  arena_check();
   pool_settle();
-  gate_enter(&pool_gate); /* the background thread works on owners inside it alone */
+  gate_enter(&pool_gate); /* who works on other threads' owners does so inside it */
+  arena_check();
   FOR_EACH_HEAP(heap) {
     if (heap->owner.state == OWNER_LOST || heap->id_word == 0) continue;
     magazines_check(heap);

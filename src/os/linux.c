@@ -222,7 +222,6 @@ uint64_t os_now_ms(void) {
 
 uint32_t os_process_id(void) { return (uint32_t)getpid(); }
 uint32_t os_thread_id(void) { return (uint32_t)syscall(SYS_gettid); }
-void os_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
 bool os_thread_exists(uint32_t thread_id) {
   if (!os_is_unfiltered()) return true;
   return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;

@@ -85,8 +85,6 @@ bool os_is_readable(const void *address);
 uint64_t os_now_ms(void);
 uint32_t os_process_id(void);
 uint32_t os_thread_id(void);
-/* For debuggers and such; at most 15 bytes. */
-void os_name_thread(const char *name);
 /* Whether this process has, or may have, a thread of that number. */
 bool os_thread_exists(uint32_t thread_id);
 /* Writes to standard error / a file without stdio. Best effort. */

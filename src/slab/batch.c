@@ -68,17 +68,20 @@ size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t w
  * or one that is gone, which only a second free can have brought. */
 static HAK_NOINLINE void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
   if (word_owner(word) != 0 && word_owner(word) != owner->id && word_kind(word) == size_class &&
-      !size_class_is_single(size_class))
-    remote_free(owner, block, word);
-  else error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
+      !size_class_is_single(size_class)) {
+    /* Its own thread may be adding to the outbox of a claimed owner. */
+    if (owner->puts_aside) remote_free_directly(block, word);
+    else remote_free(owner, block, word);
+  } else error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
 }
 
 /* The word is claimed: a thread that frees the block a second time just now may
  * take it over (slab_take_over_single). One of the two gets it. */
-static void flush_single(unsigned size_class, void *block, uint32_t word) {
+static void flush_single(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
   unit_t slab = (unit_t)map_unit_of(block);
   if (block != map_address(slab)) error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
-  else if (!slab_free_single(slab, word)) error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
+  else if (!slab_free_single(owner, slab, word))
+    error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
 }
 
 void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
@@ -93,7 +96,7 @@ void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_
       continue;
     }
     if (size_class_is_single(size_class)) {
-      flush_single(size_class, block, own_word);
+      flush_single(owner, size_class, block, own_word);
       continue;
     }
     unit_t slab = slab_first_unit(unit, size_class);

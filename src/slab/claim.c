@@ -11,6 +11,9 @@ bool claim_begin(owner_t *owner) {
   lock_acquire(&owner->claim); /* C1; nobody has it: the pool's gate is held */
   if (os_fence_all_threads() && atomic32_load_acquire(&owner->busy) == 0) { /* C2, C3 */
     owner->puts_aside = true;
+    /* A forked child that has this has what we change from here on, or a part of it:
+     * compiler order is enough, as in owner_enter. */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return true;
   }
   lock_release(&owner->claim);
@@ -19,6 +22,7 @@ bool claim_begin(owner_t *owner) {
 
 void claim_end(owner_t *owner) {
   unit_t aside = owner->put_aside;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   owner->put_aside = 0;
   owner->puts_aside = false;
   lock_release(&owner->claim); /* C4 */

@@ -57,10 +57,11 @@ typedef struct owner {
   uint8_t state;                   /* owner_state_t                                */
   bool is_warm;                    /* pooled with its empty slabs                  */
   uint8_t look_class;              /* see next_look                                */
-  bool puts_aside;                 /* claimed: empty slabs wait in put_aside       */
-  unit_t put_aside;                /* linked by slab.next                          */
   uint8_t idle_visits;             /* that found nothing, see tidy_attached        */
-  uint64_t seen_activity, seen_ms; /* owner_activity, and when it was seen first  */
+  bool puts_aside;                 /* claimed: empty slabs wait in put_aside       */
+  bool stripped;                   /* its thread has magazines to mend: front/strip.h */
+  unit_t put_aside;                /* linked by slab.next                          */
+  uint64_t seen_activity, seen_ms; /* owner_activity, and when it was seen first   */
   uint32_t process_id, thread_id;  /* of the thread it is attached to          */
   uint32_t pool_next;              /* owner id                                     */
 

@@ -74,8 +74,9 @@ static void lose(owner_t *owner) {
  * (Only a fork that missed the gate sees a claim.) */
 static bool lost_to_a_claim(owner_t *owner) {
   if (HAK_LIKELY(!claim_is_taken(owner))) return false;
-  lose(owner);
   atomic32_store_relaxed(&owner->claim.state, 0); /* a thread that this handler interrupted may wait for it */
+  if (!owner->puts_aside) return false;           /* the claimer had not begun */
+  lose(owner);
   return true;
 }
 
@@ -100,11 +101,11 @@ static HAK_COLD void settle_fork(void) {
   for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
     owner_t *owner = owner_by_id(id);
     if (owner->state == OWNER_LOST || lost_to_a_claim(owner)) continue;
+    owner->is_warm = false;
     if (owner->state == OWNER_ATTACHED && is_survivors(owner)) {
       owner->process_id = os_process_id();
       owner->thread_id = forked.new_thread_id;
     } else {
-      owner->is_warm = false;
       if (atomic32_load_relaxed(&owner->busy) != 0) lose(owner);
       else push(owner);
     }
@@ -218,10 +219,10 @@ static bool tidy_pooled(owner_t *owner, uint64_t now_ms, pool_flush_fn *flush) {
   return worked;
 }
 
-/* A thread that works at batch boundaries does this itself. A visit costs a membarrier:
- * where a few have found nothing to do, only what others free for the owner is reason
- * for another. */
-static bool tidy_attached(owner_t *owner, uint64_t now_ms) {
+/* A thread that works at batch boundaries does this itself. A visit costs a membarrier or
+ * several: where a few have found nothing to do, only what others free for the owner is
+ * reason for another. */
+static bool tidy_attached(owner_t *owner, uint64_t now_ms, pool_flush_fn *strip) {
   enum { IDLE_MS = 1000, IDLE_VISITS = 5 };
   uint64_t activity = owner_activity(owner);
   if (activity != owner->seen_activity) {
@@ -229,21 +230,23 @@ static bool tidy_attached(owner_t *owner, uint64_t now_ms) {
     owner->seen_ms = now_ms;
     owner->idle_visits = 0;
   }
-  if (remote_has_pending(owner)) owner->idle_visits = 0;
+  if (atomic32_load_relaxed(&owner->pending.head) != 0) owner->idle_visits = 0;
   if (now_ms < owner->seen_ms + IDLE_MS || owner->idle_visits == IDLE_VISITS || !claim_begin(owner)) return false;
-  bool worked = tidy_step(owner, now_ms);
+  bool worked = strip != NULL && strip(owner);
+  worked = tidy_step(owner, now_ms) || worked;
+  owner->seen_activity = owner_activity(owner); /* what we have flushed is not the thread's doing */
+  owner->idle_visits = worked || purge_is_under_way(owner) ? 0 : owner->idle_visits + 1;
   claim_end(owner);
-  owner->idle_visits = worked ? 0 : owner->idle_visits + 1;
   return worked;
 }
 
 /* The gate is held. `self`: the calling thread's number. */
-static bool tidy_owner(owner_t *owner, uint32_t self, uint64_t now_ms, pool_flush_fn *flush) {
+static bool tidy_owner(owner_t *owner, uint32_t self, uint64_t now_ms, pool_flush_fn *flush, pool_flush_fn *strip) {
   if (owner->state == OWNER_POOLED) return tidy_pooled(owner, now_ms, flush);
-  return owner->state == OWNER_ATTACHED && owner->thread_id != self && tidy_attached(owner, now_ms);
+  return owner->state == OWNER_ATTACHED && owner->thread_id != self && tidy_attached(owner, now_ms, strip);
 }
 
-bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush) {
+bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush, pool_flush_fn *strip) {
   uint32_t made = pool_owner_count();
   if (made < 2 && !may_have_pooled()) return false;
   if (now_ms < atomic64_load_relaxed(&pool.tidied_ms) + TIDY_ROUND_MS) return false;
@@ -256,19 +259,11 @@ bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush) {
       atomic64_store_relaxed(&pool.tidied_ms, now_ms);
       ends = true;
     } else {
-      worked = tidy_owner(owner_by_id(pool.next_tidy + 1), self, now_ms, flush);
+      worked = tidy_owner(owner_by_id(pool.next_tidy + 1), self, now_ms, flush, strip);
       if (!worked) pool.next_tidy++; /* else there may be more */
     }
     leave_pool();
   }
-  return worked;
-}
-
-bool pool_tidy_one(uint32_t id, uint64_t now_ms, pool_flush_fn *flush) {
-  uint32_t self = os_thread_id();
-  enter_pool();
-  bool worked = tidy_owner(owner_by_id(id), self, now_ms, flush);
-  leave_pool();
   return worked;
 }
 
@@ -297,7 +292,7 @@ static bool sweep_step(owner_t *owner, void *flush) {
   return (flush != NULL && ((pool_flush_fn *)flush)(owner)) || collect_step(owner);
 }
 void pool_sweep(pool_flush_fn *flush) { for_each(true, false, sweep_step, (void *)flush); }
-void pool_sweep_attached(void) { for_each(false, true, sweep_step, NULL); }
+void pool_sweep_attached(pool_flush_fn *strip) { for_each(false, true, sweep_step, (void *)strip); }
 
 static bool purge_step(owner_t *owner, void *purged) {
   *(size_t *)purged += purge_pages(owner);

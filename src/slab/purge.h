@@ -23,6 +23,8 @@ size_t purge_pages(owner_t *owner);
  * millisecond that has passed. Returns how many slabs it worked on. */
 size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls);
 enum { PURGE_STEP_CALLS = 64 }; /* some tenths of a millisecond */
+/* Whether its round over the owner's slabs has begun and not ended. */
+HAK_INLINE bool purge_is_under_way(const owner_t *owner) { return owner->next_look != 0 || owner->look_class != 0; }
 
 HAK_C_END
 #endif

@@ -100,6 +100,16 @@ static void unmake_slab(unit_t slab, unsigned size_class) {
   }
 }
 
+/* To the arena; or aside, if the owner is claimed. */
+static void give(owner_t *owner, unit_t slab, unsigned size_class) {
+  if (HAK_UNLIKELY(owner != NULL && owner->puts_aside)) {
+    map_record(slab)->slab.next = owner->put_aside;
+    owner->put_aside = slab;
+  } else {
+    arena_give(slab, size_classes[size_class].slab_units);
+  }
+}
+
 bool slab_add(owner_t *owner, unsigned size_class) {
   unit_t slab = make_slab(owner, size_class, NULL);
   if (slab == 0) return false;
@@ -121,12 +131,7 @@ void slab_release(owner_t *owner, unit_t slab) {
   slab_unlist(owner, slab);
   owner->free_bytes -= (int64_t)map_record(slab)->slab.free_count * size_classes[size_class].block_bytes;
   unmake_slab(slab, size_class);
-  if (HAK_UNLIKELY(owner->puts_aside)) {
-    map_record(slab)->slab.next = owner->put_aside;
-    owner->put_aside = slab;
-  } else {
-    arena_give(slab, size_classes[size_class].slab_units);
-  }
+  give(owner, slab, size_class);
 }
 
 void slab_give_aside(unit_t first) {
@@ -203,10 +208,10 @@ bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word) {
   return atomic32_cas_acq_rel(map_word(slab), &word, word_make(owner->id, word_kind(word)));
 }
 
-bool slab_free_single(unit_t slab, uint32_t word) {
+bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word) {
   if (!atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, KIND_INNER))) return false;
   unmake_slab(slab, word_kind(word));
-  arena_give(slab, size_classes[word_kind(word)].slab_units);
+  give(owner, slab, word_kind(word));
   return true;
 }
 

@@ -23,9 +23,9 @@ HAK_C_BEGIN
  * more, another thread freed the block first. */
 bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word);
 
-/* Frees a live single block of any owner, for a thread that can have no heap.
- * false: as above. */
-bool slab_free_single(unit_t slab, uint32_t word);
+/* Frees a live single block. `owner`: whose it is, or NULL for a thread that can have no
+ * heap. false: as above. */
+bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word);
 
 /* The memory of a single block that the caller holds is gone: it stays out of use. */
 void slab_lose_single(unit_t slab);

@@ -128,7 +128,7 @@ int run_seed(const Options &options, std::uint64_t from) {
 }  // namespace
 
 int main(int argc, char **argv) {
-  run_with_settings(argv);
+  run_with_mistakes_counted(argv);
   Options options;
   std::uint64_t from = 0;
   enum { kSeed = 1, kMinutes, kSeconds, kInputs, kFrom, kOut, kShow, kWithout, kHelp };

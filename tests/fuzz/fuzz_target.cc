@@ -14,7 +14,7 @@
 #include <cstring>
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***argv) {
-  hak_fuzz::run_with_settings(*argv);
+  hak_fuzz::run_with_mistakes_counted(*argv);
   if (const char *without = std::getenv("HAK_FUZZ_WITHOUT"); without != nullptr && !hak_fuzz::leave_out(without)) {
     std::fprintf(stderr, "HAK_FUZZ_WITHOUT=%s: there is no such part\n", without);
     std::exit(EXIT_FAILURE);

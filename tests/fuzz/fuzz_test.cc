@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
   if (!testing::GTEST_FLAG(list_tests)) {
     setenv("GTEST_FILTER", testing::GTEST_FLAG(filter).c_str(), 1);
-    hak_fuzz::run_with_settings(argv);
+    hak_fuzz::run_with_mistakes_counted(argv);
   }
   if (const char *without = std::getenv("HAK_FUZZ_WITHOUT"); without != nullptr && !hak_fuzz::leave_out(without)) {
     std::fprintf(stderr, "HAK_FUZZ_WITHOUT=%s: there is no such part\n", without);

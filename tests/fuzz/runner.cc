@@ -15,15 +15,10 @@
 
 namespace hak_fuzz {
 
-void run_with_settings(char **arguments) {
-  static const char *const settings[][2] = {{"HAKMEM_ABORT_ON_ERROR", "0"}, {"HAKMEM_INT", "off"}};
-  bool are_set = true;
-  for (auto [name, wanted] : settings) {
-    const char *value = std::getenv(name);
-    are_set = are_set && value != nullptr && std::strcmp(value, wanted) == 0;
-    setenv(name, wanted, 1);
-  }
-  if (are_set) return;
+void run_with_mistakes_counted(char **arguments) {
+  const char *value = std::getenv("HAKMEM_ABORT_ON_ERROR");
+  if (value != nullptr && std::strcmp(value, "0") == 0) return;
+  setenv("HAKMEM_ABORT_ON_ERROR", "0", 1);
   execv("/proc/self/exe", arguments);
   std::perror("/proc/self/exe");
   std::exit(EXIT_FAILURE);

@@ -16,10 +16,9 @@ namespace hak_fuzz {
 
 using Input = std::vector<std::uint8_t>;
 
-/* Starts this program again with HAKMEM_ABORT_ON_ERROR=0 and HAKMEM_INT=off, which the
- * allocator reads before main: mistakes are counted, and no thread works that does not
- * take turns. */
-void run_with_settings(char **arguments);
+/* Starts this program again with HAKMEM_ABORT_ON_ERROR=0, which the allocator reads
+ * before main, unless it is set already. */
+void run_with_mistakes_counted(char **arguments);
 
 /* What was wrong; empty if the input ran to its end. */
 std::string run_in_child(const Input &input);

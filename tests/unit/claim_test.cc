@@ -52,7 +52,7 @@ class Sleeper {
 void tidy() {
   static uint64_t now_ms = os_now_ms();
   for (int round = 0; round < 5; round++, now_ms += 2000)
-    while (pool_tidy(now_ms, nullptr)) now_ms += 10;
+    while (pool_tidy(now_ms, nullptr, nullptr)) now_ms += 10;
 }
 
 class Claim : public testing::Test {
@@ -210,6 +210,10 @@ TEST_F(Claim, AForkedChildLosesAnOwnerThatWasClaimed) {
   hak_test::Outcome outcome = hak_test::in_child([&] {
     pool_before_fork(); /* there are no fork handlers in this program */
     lock_acquire(&heap->owner.claim);
+    thread_after_fork();
+    if (the_heap != heap) return 4; /* the claimer had not begun */
+    lock_acquire(&heap->owner.claim);
+    heap->owner.puts_aside = true;
     thread_after_fork();
     if (the_heap == heap || heap->owner.state != OWNER_LOST) return 1;
     heap_t *other = thread_enter();

@@ -25,6 +25,7 @@
 #include <front/decay.h>
 #include <front/flush.h>
 #include <front/magazine.h>
+#include <front/strip.h>
 #include <front/thread.h>
 #include <hakmem.h>
 #include <int/trim.h>

@@ -19,7 +19,7 @@ using hak_test::slab_of;
 void tidy() {
   static uint64_t now_ms = os_now_ms();
   for (int round = 0; round < 3; round++, now_ms += 2000)
-    while (pool_tidy(now_ms, nullptr)) now_ms += 10;
+    while (pool_tidy(now_ms, nullptr, nullptr)) now_ms += 10;
 }
 
 class Pool : public testing::Test {

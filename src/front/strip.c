@@ -1,0 +1,145 @@
+/* See strip.h. SPDX-License-Identifier: MIT */
+#include "strip.h"
+
+#include "../os/os.h"
+#include "../slab/batch.h"
+#include "../slab/claim.h"
+#include "capacity.h"
+#include "magazine.h"
+
+#include <string.h>
+
+enum { STEP_COST = 8192 }; /* of flushed blocks, see capacity_block_cost: some hundredths of a millisecond */
+
+/* Slots are the thread's as well: relaxed, the order is the membarriers'. */
+static void *load_slot(void *const *slot) { return __atomic_load_n(slot, __ATOMIC_RELAXED); }
+static void store_slot(void **slot, void *block) { __atomic_store_n(slot, block, __ATOMIC_RELAXED); }
+static bool swap_slot(void **slot, void *block) {
+  return __atomic_compare_exchange_n(slot, &block, NULL, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+static void **load_top(heap_t *heap, unsigned size_class) {
+  return __atomic_load_n(&heap->top[size_class], __ATOMIC_RELAXED);
+}
+
+static bool is_stripped(const heap_t *heap, unsigned size_class) {
+  return (heap->stripped[size_class / 64] >> size_class % 64 & 1) != 0;
+}
+static void set_stripped(heap_t *heap, unsigned size_class) {
+  heap->stripped[size_class / 64] |= (uint64_t)1 << size_class % 64;
+  heap->owner.stripped = true;
+}
+
+/* ---- The claimer -----------------------------------------------------------------*/
+
+/* As a magazine's newest blocks move, so does this. */
+static uint64_t tops_sum(heap_t *heap) {
+  uint64_t sum = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) sum = sum * 31 + (uintptr_t)load_top(heap, c);
+  return sum;
+}
+
+typedef struct {
+  unsigned size_class;
+  void **floor, *block; /* what lay there */
+} floor_t;
+
+/* S1. false: there is too little in the magazine, or the thread is at work on it. */
+static bool put_floor(heap_t *heap, unsigned size_class, floor_t *floor) {
+  void **slots = magazine_slots(heap, size_class), **top = load_top(heap, size_class);
+  if (is_stripped(heap, size_class) || top < slots + 2) return false;
+  *floor = (floor_t){size_class, top - 1, load_slot(top - 1)};
+  return floor->block != NULL && swap_slot(floor->floor, floor->block);
+}
+
+/* S3. */
+static bool is_above(heap_t *heap, const floor_t *floor) { return load_top(heap, floor->size_class) > floor->floor; }
+
+/* S5. */
+static void settle(heap_t *heap, const floor_t *floor, bool was_above) {
+  if (load_slot(floor->floor) != NULL) return;
+  if (was_above) {
+    set_stripped(heap, floor->size_class);
+    batch_flush(&heap->owner, floor->size_class, &floor->block, 1);
+    return;
+  }
+  set_aside_t *aside = &heap->set_aside[heap->set_aside_count++];
+  *aside = (set_aside_t){floor->block, (uint16_t)(floor->floor - magazine_slots(heap, floor->size_class)),
+                         (uint8_t)floor->size_class};
+  heap->owner.stripped = true;
+}
+
+/* Floors for a few magazines at a time, no more than can be set aside. Returns whether
+ * there are magazines left, or the system makes no membarrier. */
+static bool put_floors(heap_t *heap) {
+  floor_t floors[SET_ASIDE_MOST];
+  bool above[SET_ASIDE_MOST];
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT;) {
+    unsigned count = 0;
+    for (; c < SIZE_CLASS_COUNT && heap->set_aside_count + count < SET_ASIDE_MOST; c++)
+      count += put_floor(heap, c, &floors[count]);
+    if (count == 0) break;
+    bool fenced = os_fence_all_threads(); /* S2 */
+    for (unsigned i = 0; i < count; i++) above[i] = fenced && is_above(heap, &floors[i]);
+    fenced = os_fence_all_threads() && fenced; /* S4 */
+    for (unsigned i = 0; i < count; i++) settle(heap, &floors[i], above[i] && fenced);
+    if (!fenced || claim_is_awaited(&heap->owner)) return true;
+  }
+  return false;
+}
+
+/* Flushes what lies below the floors, from there down; the lowest are the last. Returns
+ * whether there is more. */
+static bool flush_below(heap_t *heap) {
+  size_t cost = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    if (!is_stripped(heap, c)) continue;
+    void **slots = magazine_slots(heap, c);
+    size_t count = 0;
+    while (load_slot(slots + count + 1) != NULL && slots + count + 1 < heap->limit[c]) count++;
+    for (; count > 0; count--) {
+      if (cost >= STEP_COST || claim_is_awaited(&heap->owner)) return true;
+      void *block = load_slot(slots + count);
+      store_slot(slots + count, NULL);
+      batch_flush(&heap->owner, c, &block, 1);
+      cost += capacity_block_cost(c);
+    }
+  }
+  return false;
+}
+
+bool strip_now(owner_t *owner) {
+  if (HAK_THREAD_SANITIZER) return false; /* it knows neither membarrier nor what the fast path may do */
+  heap_t *heap = heap_of(owner);
+  /* With a block set aside, nobody but the thread knows what the slot's NULL means. */
+  if (heap->id_word == 0 || heap->set_aside_count > 0) return false;
+  return put_floors(heap) || flush_below(heap);
+}
+
+bool strip_if_unused(owner_t *owner) {
+  heap_t *heap = heap_of(owner);
+  uint64_t sum = tops_sum(heap), seen = heap->tops_seen;
+  heap->tops_seen = sum;
+  return sum == seen && strip_now(owner);
+}
+
+/* ---- The owning thread -----------------------------------------------------------*/
+
+static void take_back(heap_t *heap, const set_aside_t *aside) {
+  void **slot = magazine_slots(heap, aside->size_class) + aside->slot;
+  if (*slot == NULL && heap->top[aside->size_class] >= slot) *slot = aside->block;
+}
+
+static void close_gaps(heap_t *heap, unsigned size_class) {
+  void **to = magazine_slots(heap, size_class);
+  for (void **from = to + 1; from <= heap->top[size_class]; from++)
+    if (*from != NULL) *++to = *from;
+  heap->top[size_class] = to;
+}
+
+HAK_COLD void strip_mend(heap_t *heap) {
+  heap->owner.stripped = false;
+  while (heap->set_aside_count > 0) take_back(heap, &heap->set_aside[--heap->set_aside_count]);
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++)
+    if (is_stripped(heap, c)) close_gaps(heap, c);
+  memset(heap->stripped, 0, sizeof heap->stripped);
+}

@@ -1,0 +1,116 @@
+/* Magazines of threads that sleep, or are served by them alone. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/payload.h"
+
+#include <atomic>
+#include <thread>
+
+namespace {
+
+class Strip : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(arena_ready());
+    if (HAK_THREAD_SANITIZER || !os_fence_all_threads()) GTEST_SKIP() << "magazines are not stripped here";
+  }
+  void TearDown() override {
+    trim(0);
+    hak__check_all();
+    EXPECT_EQ(error_count(), 0u);
+    EXPECT_EQ(hak_test::used_bytes(), 0u) << "a block is lost";
+  }
+  static std::size_t cached(heap_t *heap) { return magazines_cached_bytes(heap); }
+};
+
+/* A thread that does as it is told, a step at a time. */
+class Steps {
+ public:
+  void next() { step_++; }
+  void wait_for(int step) const {
+    while (step_ < step) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<int> step_{0};
+};
+
+}  // namespace
+
+TEST_F(Strip, WhatASleepingThreadHasCachedGoesHomeButForABlockOfEach) {
+  constexpr std::size_t kBlocks = 100, kSizes[] = {48, 512, 1024, 5000, 100000};
+  std::atomic<heap_t *> heap{nullptr};
+  Steps to_thread, to_us;
+  std::thread thread([&] {
+    for (std::size_t bytes : kSizes) {
+      std::vector<void *> blocks;
+      for (std::size_t i = 0; i < kBlocks; i++) blocks.push_back(hak_malloc(bytes));
+      for (void *block : blocks) hak_free(block);
+    }
+    heap = the_heap;
+    to_us.next();
+    to_thread.wait_for(1);
+    for (std::size_t bytes : kSizes) {
+      std::vector<void *> blocks;
+      for (std::size_t i = 0; i < 2 * kBlocks; i++) {
+        blocks.push_back(hak_malloc(bytes));
+        hak_test::stamp_as(blocks.back(), bytes, i);
+      }
+      for (std::size_t i = 0; i < blocks.size(); i++)
+        EXPECT_TRUE(hak_test::stamped_as(blocks[i], bytes, i, bytes)) << "handed out twice: " << bytes << " bytes";
+      for (void *block : blocks) hak_free(block);
+    }
+  });
+  to_us.wait_for(1);
+  ASSERT_GT(cached(heap), 30000u) << "the test is void";
+  const std::size_t used = hak_test::used_bytes();
+  trim(0);
+  std::size_t most = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++)
+    if (heap.load()->magazines[c].capacity > 0) most += size_classes[c].block_bytes;
+  EXPECT_LE(cached(heap), most);
+  EXPECT_LT(hak_test::used_bytes(), used);
+  hak__check_all();
+  EXPECT_TRUE(heap.load()->owner.stripped);
+  to_thread.next();
+  thread.join();
+}
+
+/* Stripped again and again, at whatever moment of its fast path. */
+TEST_F(Strip, AThreadAtWorkLosesNothingAndGetsNothingTwice) {
+  constexpr std::size_t kSizes[] = {16, 48, 200, 640, 1024, 3000, 70000}, kSlots = 40;
+  std::atomic<bool> end{false};
+  std::thread thread([&] {
+    hak_test::Random random(1);
+    struct {
+      void *block = nullptr;
+      std::size_t bytes = 0;
+      std::uint64_t key = 0;
+    } slots[kSlots];
+    for (std::uint64_t key = 1; !end; key++) {
+      auto &slot = slots[random.below(kSlots)];
+      if (slot.block != nullptr) {
+        if (!hak_test::stamped_as(slot.block, slot.bytes, slot.key, slot.bytes)) {
+          ADD_FAILURE() << "a block of " << slot.bytes << " bytes was handed out twice";
+          break;
+        }
+        hak_free(slot.block);
+        slot.block = nullptr;
+      } else {
+        slot.bytes = kSizes[random.below(std::size(kSizes))];
+        slot.key = key;
+        slot.block = hak_malloc(slot.bytes);
+        hak_test::stamp_as(slot.block, slot.bytes, slot.key);
+      }
+      if (key % 1024 == 0) std::this_thread::yield();
+    }
+    for (auto &slot : slots) hak_free(slot.block);
+    hak_thread_flush();
+  });
+  for (int stripped = 0, calls = 0; stripped < 2000 || calls < 5000; calls++) {
+    pool_sweep_attached(strip_now);
+    FOR_EACH_HEAP(heap) stripped += heap->owner.stripped;
+    if (calls % 64 == 0) std::this_thread::yield();
+  }
+  end = true;
+  thread.join();
+}

@@ -6,7 +6,8 @@
 #
 # A test carries its directory's name as a label (unit, api, death, ...), so
 # `ctest -L '^api$'` runs one kind; the label `long` if `make test-quick` goes
-# without it; and the label `preload` if it runs with the library preloaded.
+# without it; and the label `preload`, which is left out there, too, if it runs
+# with the library preloaded.
 #
 # No test takes more than 20 s on a machine that does nothing else, 60 s in the
 # emulator: what would is split, so that its parts run side by side. The limit is a

@@ -5,8 +5,9 @@
 #   hak_add_helper(NAME SOURCES file...)  a program or library that tests start or load
 #
 # A test carries its directory's name as a label (unit, api, death, ...), so
-# `ctest -L '^api$'` runs one kind; and the label `long` if `make test-quick` goes
-# without it.
+# `ctest -L '^api$'` runs one kind; the label `long` if `make test-quick` goes
+# without it; and the label `preload`, which is left out there, too, if it runs
+# with the library preloaded.
 #
 # No test takes more than 20 s on a machine that does nothing else, 60 s in the
 # emulator: what would is split, so that its parts run side by side. The limit is a
@@ -76,7 +77,7 @@ else()
   set(CMAKE_WARN_DEPRECATED OFF CACHE INTERNAL "")
   add_subdirectory(${HAKMEM_GOOGLETEST_SOURCE} ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
   foreach(library gtest gtest_main)
-    target_compile_options(${library} PRIVATE -w)
+    target_compile_options(${library} PRIVATE -w -O0 -g0) # nothing of it is hot
     set_target_properties(${library} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
     if(HAKMEM_SANITIZE)
       target_compile_options(${library} PRIVATE -fsanitize=${HAKMEM_SANITIZE})
@@ -130,6 +131,7 @@ function(hak_add_gtest name)
   target_link_libraries(${name} PRIVATE hak_test_flags)
   if(arg_PRELOAD)
     list(APPEND arg_ENV "LD_PRELOAD=$<TARGET_FILE:hakmem_shared>")
+    list(APPEND arg_LABELS preload)
     add_dependencies(${name} hakmem_shared)
   elseif(arg_LINK)
     target_link_libraries(${name} PRIVATE ${arg_LINK})

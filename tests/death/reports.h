@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <ostream>
-#include <regex>
 #include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,30 +32,7 @@ class Reports {
   using is_gtest_matcher = void;
   Reports(std::string what, bool with_size) : what_(std::move(what)), with_size_(with_size) {}
 
-  bool MatchAndExplain(const std::string &text, testing::MatchResultListener *why) const {
-    std::smatch announced;
-    if (!std::regex_search(text, announced, std::regex("victim (0x[0-9a-f]+|\\(nil\\)) of ([0-9]+) bytes"))) {
-      *why << "the program never got to its mistake";
-      return false;
-    }
-    std::string report;
-    int reports = 0;
-    for (std::size_t at = 0; (at = text.find("hakmem: ", at)) != std::string::npos; at++) {
-      report = text.substr(at, text.find('\n', at) - at);
-      reports++;
-    }
-    if (reports != 1) {
-      *why << reports << " lines are a report of hakmem";
-      return false;
-    }
-    auto demand = [&](const std::string &pattern) {
-      if (std::regex_search(report, std::regex(pattern, std::regex::icase))) return true;
-      *why << "the report has nothing like \"" << pattern << "\"";
-      return false;
-    };
-    return demand(announced[1].str() + "\\b") && demand(what_) &&
-           (!with_size_ || demand("\\b" + announced[2].str() + "\\b"));
-  }
+  bool MatchAndExplain(const std::string &text, testing::MatchResultListener *why) const;
   void DescribeTo(std::ostream *out) const { *out << "is one report like \"" << what_ << "\""; }
   void DescribeNegationTo(std::ostream *out) const { *out << "is no report like \"" << what_ << "\""; }
 

@@ -81,7 +81,9 @@ HAK_PUBLIC bool hak_owns(const void *address) HAK_NOEXCEPT;
 HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
 
 /* hak_thread_flush, then returns every page of free memory beyond `keep_bytes`
- * to the system. Returns true if any was. Other threads' caches are left alone. */
+ * to the system. Returns true if any was. Other threads' caches are emptied as well, but
+ * for a block of each size, where the thread is not in the allocator just then, the system
+ * has membarrier(2), and no filter of system calls is in force. */
 HAK_PUBLIC bool hak_trim(size_t keep_bytes) HAK_NOEXCEPT;
 
 /* "MAJOR.MINOR.PATCH" of the library that runs, which may differ from the

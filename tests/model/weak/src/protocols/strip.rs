@@ -1,4 +1,4 @@
-//! The magazine of a sleeping thread is emptied without its help: planned, not in the source.
+//! The magazine of a sleeping thread is emptied without its help: src/front/strip.h.
 //!
 //! The owner is claimed (claim.rs), so the thread stays out of its slow paths; the fast
 //! path, which pops and pushes, knows of nothing. Who claims puts a NULL into the slot

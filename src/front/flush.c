@@ -18,6 +18,7 @@ bool flush_step(owner_t *owner) {
   enum { STEP_COST = 16384 }; /* about a tenth of a millisecond */
   heap_t *heap = heap_of(owner);
   size_t left = STEP_COST;
+  if (heap->id_word == 0) return false; /* its thread ended before it had one */
   if (owner->stripped) strip_mend(heap);
   for (unsigned c = SIZE_CLASS_COUNT; c-- > 0;) {
     size_t most = left / capacity_block_cost(c), held = magazine_count(heap, c);

@@ -211,18 +211,25 @@ static bool tidy_step(owner_t *owner, uint64_t now_ms) {
   return collect_step(owner) || purge_idle(owner, now_ms, PURGE_STEP_CALLS) > 0;
 }
 
-static bool tidy_pooled(owner_t *owner, uint64_t now_ms, pool_flush_fn *flush) {
+/* What a visit to an owner has come to. */
+typedef enum {
+  TIDY_NOTHING, /* there was nothing to do      */
+  TIDY_DONE,    /* it took time, and that is all */
+  TIDY_MORE,    /* there may be more to do      */
+} tidied_t;
+
+static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, pool_flush_fn *flush) {
   set_warm(owner, false);
   owner_enter(owner);
   bool worked = (flush != NULL && flush(owner)) || tidy_step(owner, now_ms);
   owner_leave(owner);
-  return worked;
+  return worked ? TIDY_MORE : TIDY_NOTHING;
 }
 
 /* A thread that works at batch boundaries does this itself. A visit costs a membarrier or
  * several: where a few have found nothing to do, only what others free for the owner is
  * reason for another. */
-static bool tidy_attached(owner_t *owner, uint64_t now_ms, pool_flush_fn *strip) {
+static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, pool_flush_fn *strip) {
   enum { IDLE_MS = 1000, IDLE_VISITS = 5 };
   uint64_t activity = owner_activity(owner);
   if (activity != owner->seen_activity) {
@@ -231,19 +238,21 @@ static bool tidy_attached(owner_t *owner, uint64_t now_ms, pool_flush_fn *strip)
     owner->idle_visits = 0;
   }
   if (atomic32_load_relaxed(&owner->pending.head) != 0) owner->idle_visits = 0;
-  if (now_ms < owner->seen_ms + IDLE_MS || owner->idle_visits == IDLE_VISITS || !claim_begin(owner)) return false;
+  if (now_ms < owner->seen_ms + IDLE_MS || owner->idle_visits == IDLE_VISITS || !claim_begin(owner))
+    return TIDY_NOTHING;
   bool worked = strip != NULL && strip(owner);
   worked = tidy_step(owner, now_ms) || worked;
   owner->seen_activity = owner_activity(owner); /* what we have flushed is not the thread's doing */
   owner->idle_visits = worked || purge_is_under_way(owner) ? 0 : owner->idle_visits + 1;
   claim_end(owner);
-  return worked;
+  return worked ? TIDY_MORE : TIDY_DONE;
 }
 
 /* The gate is held. `self`: the calling thread's number. */
-static bool tidy_owner(owner_t *owner, uint32_t self, uint64_t now_ms, pool_flush_fn *flush, pool_flush_fn *strip) {
+static tidied_t tidy_owner(owner_t *owner, uint32_t self, uint64_t now_ms, pool_flush_fn *flush, pool_flush_fn *strip) {
   if (owner->state == OWNER_POOLED) return tidy_pooled(owner, now_ms, flush);
-  return owner->state == OWNER_ATTACHED && owner->thread_id != self && tidy_attached(owner, now_ms, strip);
+  bool is_anothers = owner->state == OWNER_ATTACHED && owner->thread_id != self;
+  return is_anothers ? tidy_attached(owner, now_ms, strip) : TIDY_NOTHING;
 }
 
 bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush, pool_flush_fn *strip) {
@@ -251,20 +260,21 @@ bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush, pool_flush_fn *strip) {
   if (made < 2 && !may_have_pooled()) return false;
   if (now_ms < atomic64_load_relaxed(&pool.tidied_ms) + TIDY_ROUND_MS) return false;
   uint32_t self = os_thread_id();
-  bool worked = false, ends = false;
-  for (uint32_t looked = 0; looked < TIDY_OWNERS && !worked && !ends; looked++) {
+  bool ends = false;
+  tidied_t tidied = TIDY_NOTHING;
+  for (uint32_t looked = 0; looked < TIDY_OWNERS && tidied == TIDY_NOTHING && !ends; looked++) {
     enter_pool();
     if (pool.next_tidy >= made) {
       pool.next_tidy = 0;
       atomic64_store_relaxed(&pool.tidied_ms, now_ms);
       ends = true;
     } else {
-      worked = tidy_owner(owner_by_id(pool.next_tidy + 1), self, now_ms, flush, strip);
-      if (!worked) pool.next_tidy++; /* else there may be more */
+      tidied = tidy_owner(owner_by_id(pool.next_tidy + 1), self, now_ms, flush, strip);
+      if (tidied != TIDY_MORE) pool.next_tidy++;
     }
     leave_pool();
   }
-  return worked;
+  return tidied != TIDY_NOTHING;
 }
 
 /* Works on each owner that is pooled or, if `attached`, another thread's and can be

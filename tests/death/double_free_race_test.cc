@@ -88,7 +88,7 @@ TEST_P(DoubleFreeRace, IsCountedOnceAndBreaksNothing) {
    * within some ten rounds.) */
   const std::size_t blocks_at_once = 12;
   const bool huge = range.bytes >= 4 << 20;
-  const std::size_t rounds = (huge ? 4000 : 20000) / HAK_RACE_DIVISOR;
+  const std::size_t rounds = (huge ? 4000 : 6000) / HAK_RACE_DIVISOR;
   hak_test::Random random(range.bytes);
   const std::uint64_t errors_before = stats().errors;
   auto errors = [=] { return stats().errors - errors_before; };

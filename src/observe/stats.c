@@ -37,7 +37,7 @@ static HAK_LOOKS_ON void add_units(hak_stats_t *stats, unit_t first, unit_t end)
       } else {
         stats->slab_bytes += (size_t)c->capacity * c->block_bytes;
         stats->slab_count++;
-        size_t words = ((size_t)c->capacity + 63) / 64, remote = 0;
+        size_t words = size_class_bitmap_words(kind), remote = 0;
         for (size_t w = 0; w < words; w++)
           remote += (size_t)__builtin_popcountll(atomic64_load_relaxed(&the_map.remote_bits[unit][w]));
         stats->free_in_slabs += (min_size(HAK_LOOK(r->slab.free_count), c->capacity) + remote) * c->block_bytes;

@@ -11,9 +11,9 @@
 HAK_C_BEGIN
 
 /* Flushes the calling thread's heap, what waits in those of ended threads, and what can be
- * had of other threads' (slab/claim.h, front/strip.h), and returns memory to the system: pages of their slabs without a live block, and what the
- * arena holds free but for `keep_bytes`. Returns the bytes. Thread-safe; takes as long
- * as there is work. */
+ * had of other threads' (slab/claim.h, front/strip.h), and returns memory to the system:
+ * pages of their slabs without a live block, and what the arena holds free but for
+ * `keep_bytes`. Returns the bytes. Thread-safe; takes as long as there is work. */
 size_t trim(size_t keep_bytes);
 
 HAK_C_END

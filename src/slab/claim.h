@@ -14,7 +14,7 @@
  *
  * Invariant: of the owning thread between E2 and E3 and a claimer between C3 and C4 at
  * most one is there. Either must see the other's first step. The owner has no more
- * than compiler order between E1 and E2, and pays a load and a branch for claims; the
+ * than compiler order between E1 and E2, and pays two loads and a branch for claims; the
  * system's membarrier makes up for it: at some moment between its begin and its end
  * each running thread of the process carries out a fence. If the owner's comes before
  * E2, it sees C1; if it comes after E1, C3 sees that. (The asymmetric Dekker of
@@ -23,8 +23,8 @@
  *
  * The claimer holds the pool's gate: so there is one claim at a time, the owner stays
  * attached to its thread, and a fork waits for the end of the claim. While it works
- * the claimer waits for no other gate: the owning thread may hold one, in a signal
- * handler that interrupted it, and wait for the claim. Slabs that become empty are put
+ * the claimer waits for no other gate: code of the owning thread that a signal handler
+ * interrupted may hold one, and the handler wait for the claim. Slabs that become empty are put
  * aside (slab_release) and given to the arena after the claim.
  *
  * SPDX-License-Identifier: MIT
@@ -42,7 +42,8 @@ HAK_C_BEGIN
 bool claim_begin(owner_t *owner);
 /* Lets go. The slabs that were put aside go to the arena. */
 void claim_end(owner_t *owner);
-/* Whether the owning thread waits: then the claimer lets go soon. */
+/* Whether the owning thread waits, and has done so for longer than a spin: for work that
+ * may take long, to let go. */
 HAK_INLINE bool claim_is_awaited(const owner_t *owner) {
   return (atomic32_load_relaxed(&owner->claim.state) & LOCK_CONTENDED) != 0;
 }

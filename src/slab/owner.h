@@ -53,7 +53,8 @@ typedef struct owner {
    * claim, by who wants to take the thread's place: claim.h. */
   atomic32 busy;
   hak_lock_t claim;
-  /* Guarded by the pool's gate: */
+  /* Guarded by the pool's gate, but `look_class`, the owning thread's, and `puts_aside`,
+   * `stripped` and `put_aside`, which are the claimer's while there is one: */
   uint8_t state;                   /* owner_state_t                                */
   bool is_warm;                    /* pooled with its empty slabs                  */
   uint8_t look_class;              /* see next_look                                */
@@ -92,7 +93,8 @@ HAK_INLINE void owner_leave(owner_t *owner) {
   atomic32_store_release(&owner->busy, atomic32_load_relaxed(&owner->busy) - 1);
 }
 
-/* Changes whenever the thread has worked at a batch boundary. Relaxed. */
+/* Changes whenever blocks have moved between magazines and slabs, or one of another owner
+ * was freed. Relaxed. */
 HAK_INLINE uint64_t owner_activity(const owner_t *owner) {
   return atomic64_load_relaxed(&owner->refills) + atomic64_load_relaxed(&owner->flushes) +
          atomic64_load_relaxed(&owner->remote_frees);

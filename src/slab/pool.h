@@ -50,8 +50,8 @@ void pool_sweep_attached(pool_flush_fn *strip);
 size_t pool_purge_pages(void);
 /* What waits in pooled owners for a thread that may never come: flushes, collects
  * remote frees, releases empty slabs, those of warm owners too, and does what
- * purge_idle does. The same, with `strip`, in owners whose threads have not reached a
- * batch boundary since the last round. A little at a time: callers come often, and go
+ * purge_idle does. The same, with `strip`, in owners whose threads have not needed
+ * the allocator for a second, as long as that finds something. A little at a time: callers come often, and go
  * on where the last one stopped; rounds over all owners begin a second apart. Returns
  * whether there was anything to do. */
 bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush, pool_flush_fn *strip);

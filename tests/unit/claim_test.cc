@@ -11,6 +11,7 @@
 namespace {
 
 using hak_test::AttachedOwner;
+using hak_test::tidy;
 using hak_test::used_bytes;
 
 constexpr unsigned kClass = 40;
@@ -47,13 +48,6 @@ class Sleeper {
     while (!end_) usleep(1000);
   }};
 };
-
-/* All rounds of a second, and of the next ones. */
-void tidy() {
-  static uint64_t now_ms = os_now_ms();
-  for (int round = 0; round < 5; round++, now_ms += 2000)
-    while (pool_tidy(now_ms, nullptr, nullptr)) now_ms += 10;
-}
 
 class Claim : public testing::Test {
  protected:

@@ -14,13 +14,7 @@ using hak_test::AttachedOwner;
 using hak_test::owner_of;
 using hak_test::record;
 using hak_test::slab_of;
-
-/* All rounds of a second, and of the next. */
-void tidy() {
-  static uint64_t now_ms = os_now_ms();
-  for (int round = 0; round < 3; round++, now_ms += 2000)
-    while (pool_tidy(now_ms, nullptr, nullptr)) now_ms += 10;
-}
+using hak_test::tidy;
 
 class Pool : public testing::Test {
  protected:

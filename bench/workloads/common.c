@@ -352,6 +352,34 @@ void bench_thread_join(uintptr_t thread) {
   if (error) bench_die("cannot join a thread: %s", strerror(error));
 }
 
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t arrived, leave; /* main waits for the one, all others for the other */
+  uint64_t waiting;
+  bool over;
+} crowd = {.lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER, .leave = PTHREAD_COND_INITIALIZER};
+
+void bench_crowd_join(void) {
+  pthread_mutex_lock(&crowd.lock);
+  crowd.waiting++;
+  pthread_cond_signal(&crowd.arrived);
+  while (!crowd.over) pthread_cond_wait(&crowd.leave, &crowd.lock);
+  pthread_mutex_unlock(&crowd.lock);
+}
+
+void bench_crowd_await(uint64_t waiting) {
+  pthread_mutex_lock(&crowd.lock);
+  while (crowd.waiting < waiting) pthread_cond_wait(&crowd.arrived, &crowd.lock);
+  pthread_mutex_unlock(&crowd.lock);
+}
+
+void bench_crowd_dismiss(void) {
+  pthread_mutex_lock(&crowd.lock);
+  crowd.over = true;
+  pthread_cond_broadcast(&crowd.leave);
+  pthread_mutex_unlock(&crowd.lock);
+}
+
 /* ---- Result --------------------------------------------------------------*/
 
 /* From smaps_rollup, which walks the page tables: the counters behind statm are

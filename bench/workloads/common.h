@@ -225,6 +225,12 @@ uint64_t bench_warmup_ops(void);
 uintptr_t bench_thread_start(void *(*body)(void *), void *argument);
 void bench_thread_join(uintptr_t thread);
 
+/* Threads that have done their part and wait, until the main thread lets all of them go. */
+void bench_crowd_join(void);
+/* The main thread: returns when so many wait; and lets them go. */
+void bench_crowd_await(uint64_t waiting);
+void bench_crowd_dismiss(void);
+
 /* ---- Result --------------------------------------------------------------*/
 
 /* Exact resident set of the process right now, less `harness_bytes`: tables from

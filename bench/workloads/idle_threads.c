@@ -8,8 +8,6 @@
  */
 #include "common.h"
 
-#include <pthread.h>
-
 static uint64_t threads = 2000, blocks = 200, kept = 10, min_bytes = 16, max_bytes = 512, idle_ms = 1000;
 
 static const bench_option_t options[] = {
@@ -21,13 +19,6 @@ static const bench_option_t options[] = {
     {"idle", BENCH_NUMBER, &idle_ms, 0, 600000, NULL, "milliseconds of waiting before the figure is taken"},
     {0},
 };
-
-static struct {
-  pthread_mutex_t lock;
-  pthread_cond_t arrived, leave; /* main waits for the one, all others for the other */
-  uint64_t waiting;
-  bool over;
-} crowd = {.lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER, .leave = PTHREAD_COND_INITIALIZER};
 
 static void *idle_thread(void *argument) {
   bench_rng_t rng = bench_rng((uintptr_t)argument);
@@ -41,20 +32,10 @@ static void *idle_thread(void *argument) {
     else bench_free(own[i], bench_args.verify);
   }
 
-  pthread_mutex_lock(&crowd.lock);
-  crowd.waiting++;
-  pthread_cond_signal(&crowd.arrived);
-  while (!crowd.over) pthread_cond_wait(&crowd.leave, &crowd.lock);
-  pthread_mutex_unlock(&crowd.lock);
+  bench_crowd_join();
 
   for (uint64_t i = 0; i < left; i++) bench_free(own[i], bench_args.verify);
   return NULL;
-}
-
-static void wait_for(uint64_t waiting) {
-  pthread_mutex_lock(&crowd.lock);
-  while (crowd.waiting < waiting) pthread_cond_wait(&crowd.arrived, &crowd.lock);
-  pthread_mutex_unlock(&crowd.lock);
 }
 
 int main(int argc, char **argv) {
@@ -64,15 +45,12 @@ int main(int argc, char **argv) {
   uintptr_t *ids = bench_pages(threads * sizeof *ids);
   double start = bench_now();
   for (uint64_t i = 0; i < threads; i++) ids[i] = bench_thread_start(idle_thread, (void *)i);
-  wait_for(threads);
+  bench_crowd_await(threads);
   double seconds = bench_now() - start;
   bench_sleep((double)idle_ms / 1000);
   double resident = bench_resident_mib(0);
 
-  pthread_mutex_lock(&crowd.lock);
-  crowd.over = true;
-  pthread_cond_broadcast(&crowd.leave);
-  pthread_mutex_unlock(&crowd.lock);
+  bench_crowd_dismiss();
   for (uint64_t i = 0; i < threads; i++) bench_thread_join(ids[i]);
   bench_put_real("start_seconds", seconds);
   bench_put_memory("resident_mib", resident);

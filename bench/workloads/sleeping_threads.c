@@ -10,8 +10,6 @@
  */
 #include "common.h"
 
-#include <pthread.h>
-
 static uint64_t threads = 32, total = 64 * BENCH_MIB, size = 64, idle_ms = 3000;
 
 static const bench_option_t options[] = {
@@ -22,31 +20,14 @@ static const bench_option_t options[] = {
     {0},
 };
 
-static struct {
-  pthread_mutex_t lock;
-  pthread_cond_t filled, leave; /* main waits for the one, all others for the other */
-  uint64_t sleeping;
-  bool over;
-} crowd = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .leave = PTHREAD_COND_INITIALIZER};
-
 static void ***blocks;
 static size_t count; /* of each thread's */
 
 static void *sleeping_thread(void *argument) {
   void **own = blocks[(uintptr_t)argument];
   for (size_t i = 0; i < count; i++) own[i] = bench_alloc(size, bench_args.verify);
-  pthread_mutex_lock(&crowd.lock);
-  crowd.sleeping++;
-  pthread_cond_signal(&crowd.filled);
-  while (!crowd.over) pthread_cond_wait(&crowd.leave, &crowd.lock);
-  pthread_mutex_unlock(&crowd.lock);
+  bench_crowd_join();
   return NULL;
-}
-
-static void wait_for(uint64_t sleeping) {
-  pthread_mutex_lock(&crowd.lock);
-  while (crowd.sleeping < sleeping) pthread_cond_wait(&crowd.filled, &crowd.lock);
-  pthread_mutex_unlock(&crowd.lock);
 }
 
 int main(int argc, char **argv) {
@@ -58,7 +39,7 @@ int main(int argc, char **argv) {
   for (uint64_t i = 0; i < threads; i++) {
     blocks[i] = bench_pages(count * sizeof **blocks);
     ids[i] = bench_thread_start(sleeping_thread, (void *)i);
-    wait_for(i + 1);
+    bench_crowd_await(i + 1);
   }
   for (uint64_t i = 0; i < threads; i++) {
     for (size_t j = 0; j < count; j++) bench_free(blocks[i][j], bench_args.verify);
@@ -68,10 +49,7 @@ int main(int argc, char **argv) {
   bench_sleep((double)idle_ms / 1000);
   double resident = bench_resident_mib(0);
 
-  pthread_mutex_lock(&crowd.lock);
-  crowd.over = true;
-  pthread_cond_broadcast(&crowd.leave);
-  pthread_mutex_unlock(&crowd.lock);
+  bench_crowd_dismiss();
   for (uint64_t i = 0; i < threads; i++) bench_thread_join(ids[i]);
   bench_put_real("at_once_mib", at_once);
   bench_put_memory("resident_mib", resident);

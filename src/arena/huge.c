@@ -67,8 +67,8 @@ static bool claim(unit_t first, uint32_t word) {
 
 bool huge_free(void *address) {
   unit_t first = (unit_t)map_unit_of(address);
-  size_t units = map_record(first)->run_units;
   if (!claim(first, 0)) return false;
+  size_t units = map_record(first)->run_units; /* not before: another thread may have freed it, too */
   huge_pages_learn(first, units);
   give(first);
   arena_relieve(units);

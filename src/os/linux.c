@@ -265,7 +265,9 @@ void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds) {
   struct timespec time = {.tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000};
   syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, expected, milliseconds < 0 ? NULL : &time, NULL, 0);
 }
-void os_futex_wake_one(atomic32 *word) { syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+void os_futex_wake(atomic32 *word, int sleepers) {
+  syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0);
+}
 /* Not nanosleep, which is a cancellation point. */
 void os_sleep(int milliseconds) {
   atomic32 nothing = {0};

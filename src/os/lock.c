@@ -60,7 +60,7 @@ HAK_NOINLINE void lock_await(hak_lock_t *lock) {
       os_futex_wait(&lock->state, state | LOCK_CONTENDED, OS_FOR_EVER);
 }
 
-HAK_COLD void hak_lock_wake(hak_lock_t *lock) { os_futex_wake_one(&lock->state); }
+HAK_COLD void hak_lock_wake(hak_lock_t *lock) { os_futex_wake(&lock->state, LOCK_WOKEN); }
 
 /* ---- Gates ---------------------------------------------------------------------*/
 

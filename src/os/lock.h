@@ -34,6 +34,12 @@ typedef struct {
 
 #define LOCK_CONTENDED 0x80000000u
 
+/* How many of those that sleep are woken at once. They sleep because the holder had lost its
+ * processor; until it went on, every thread that came by fell asleep as well. To wake one of
+ * them would leave the others asleep while the lock is free nearly all the time. That is all
+ * of them, but for what one call has time for: a microsecond each. */
+enum { LOCK_WOKEN = 64 };
+
 void hak_lock_wait(hak_lock_t *lock);
 /* Returns when nobody holds the lock, without taking it. One thread at a time may do
  * so; a signal handler that interrupts it may as well. */

@@ -104,10 +104,10 @@ bool os_is_privileged(void);
 bool os_fence_all_threads(void);
 
 /* Sleeps while *word == expected, `milliseconds` at the most or OS_FOR_EVER
- * (spurious returns are allowed); wakes one. */
+ * (spurious returns are allowed); wakes so many of those that sleep on it. */
 enum { OS_FOR_EVER = -1 };
 void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds);
-void os_futex_wake_one(atomic32 *word);
+void os_futex_wake(atomic32 *word, int sleepers);
 void os_sleep(int milliseconds);
 
 /* Fault injection: only the test build defines HAK_FAULT_INJECTION. The n-th

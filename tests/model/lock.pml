@@ -44,7 +44,7 @@ inline wait(expected) { /* os_futex_wait */
   fi
 }
 
-inline wake_one() { /* os_futex_wake_one: any of the sleepers */
+inline wake_one() { /* hak_lock_wake, at its least: any of the sleepers */
   atomic {
     if
     :: asleep[0] -> asleep[0] = 0

@@ -1,6 +1,7 @@
 /* The lock, and the gate that a fork closes. SPDX-License-Identifier: MIT */
 #include "layers.h"
 
+#include <array>
 #include <atomic>
 #include <fstream>
 #include <string>
@@ -175,21 +176,26 @@ TEST(Gate, AnOuterGateWhoseHolderWaitsForUsIsMissed) {
   EXPECT_EQ(atomic32_load_relaxed(&outer.lock.state), 0u);
 }
 
-/* A thread that was woken for a gate and is in a signal handler by then, which forks: it cannot take the
- * gate, and the thread that can is the holder of the one that the fork waits for. */
+/* Threads that were woken for a gate and are in signal handlers by then, one of which forks: they cannot
+ * take the gate, and the thread that can is the holder of the one that the fork waits for. */
 TEST(Gate, AForkPassesOnTheWakeUpOfTheCodeThatItInterrupted) {
   static hak_gate_t outer, inner;
   hak_gate_t *const gates[] = {&outer, &inner};
   gate_enter(&inner);
-  std::atomic<int> interrupted_id{0}, other_id{0};
-  std::thread interrupted([&] {
-    atomic32_store_relaxed(&inner.lock.state, atomic32_load_relaxed(&inner.lock.state) | LOCK_CONTENDED);
-    interrupted_id = gettid();
-    os_futex_wait(&inner.lock.state, atomic32_load_relaxed(&inner.lock.state), OS_FOR_EVER); /* as in hak_lock_wait */
-    gates_close(gates, 2); /* hangs if the wake-up is lost */
-    gates_open(gates, 2);
-  });
-  sleeps(interrupted_id);
+  atomic32_store_relaxed(&inner.lock.state, atomic32_load_relaxed(&inner.lock.state) | LOCK_CONTENDED);
+  std::array<std::atomic<int>, LOCK_WOKEN> ids{};
+  std::array<std::thread, LOCK_WOKEN> interrupted;
+  for (int i = 0; i < LOCK_WOKEN; i++) {
+    interrupted[i] = std::thread([&, i] {
+      ids[i] = gettid();
+      os_futex_wait(&inner.lock.state, atomic32_load_relaxed(&inner.lock.state), OS_FOR_EVER); /* as in hak_lock_wait */
+      if (i > 0) return;     /* its handler never ends */
+      gates_close(gates, 2); /* hangs if the wake-up is lost */
+      gates_open(gates, 2);
+    });
+    sleeps(ids[i]);
+  }
+  std::atomic<int> other_id{0};
   std::thread other([&] {
     gate_enter(&outer);
     other_id = gettid();
@@ -198,8 +204,8 @@ TEST(Gate, AForkPassesOnTheWakeUpOfTheCodeThatItInterrupted) {
     gate_leave(&outer);
   });
   sleeps(other_id);
-  gate_leave(&inner); /* wakes the one that has slept longest */
-  interrupted.join();
+  gate_leave(&inner); /* wakes those that have slept longest */
+  for (std::thread &each : interrupted) each.join();
   other.join();
   EXPECT_EQ(atomic32_load_relaxed(&outer.lock.state), 0u);
   EXPECT_EQ(atomic32_load_relaxed(&inner.lock.state), 0u);

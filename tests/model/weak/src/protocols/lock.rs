@@ -46,7 +46,7 @@ fn futex_wait(t: &mut Thread, l: &Lock, me: i64, expected: Expr) {
     });
 }
 
-/// Any one of the sleepers, if there are some.
+/// Any one of the sleepers, if there are some. The lock wakes several: one has to be enough.
 fn futex_wake(t: &mut Thread, l: &Lock) {
     let chosen = t.choose(3);
     let seen = t.load(l.futex, Acquire, "futex: wake looks");

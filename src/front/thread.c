@@ -39,7 +39,7 @@ static bool enter(heap_t *heap) {
 }
 
 /* What a thread's magazines hold beyond one step stays in them, for the thread that
- * gets the heap next, or for pool_tidy. */
+ * gets the heap next, or for tidy_some. */
 static void detach(heap_t *heap) {
   if (!enter(heap)) return;
   flush_step(&heap->owner);

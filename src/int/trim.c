@@ -5,15 +5,15 @@
 #include "../front/flush.h"
 #include "../front/strip.h"
 #include "../front/thread.h"
-#include "../slab/pool.h"
+#include "../slab/tidy.h"
 #include "../slab/purge.h"
 #include "../support/error.h"
 
 size_t trim(size_t keep_bytes) {
   thread_flush();
-  pool_sweep(flush_step);
-  pool_sweep_attached(strip_now);
-  size_t purged = pool_purge_pages();
+  tidy_sweep(flush_step);
+  tidy_sweep_attached(strip_now);
+  size_t purged = tidy_purge_pages();
   if (the_heap != &the_null_heap) {
     heap_t *heap = thread_enter();
     if (heap != NULL) {

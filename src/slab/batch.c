@@ -5,6 +5,7 @@
 #include "pool.h"
 #include "remote.h"
 #include "slab.h"
+#include "tidy.h"
 
 /* Slabs whose remote frees one refill collects: bounds the time of a malloc. */
 enum { COLLECTS_PER_REFILL = 16 };
@@ -15,7 +16,7 @@ enum { COLLECTS_PER_REFILL = 16 };
 static void regain(owner_t *owner) {
   remote_collect(owner, SIZE_MAX);
   slab_release_empty(owner);
-  pool_sweep(NULL);
+  tidy_sweep(NULL);
 }
 
 /* A slab of the class with a free block at the head of the owner's list. */

@@ -36,25 +36,12 @@ void pool_settle(void);
  * at a bounded number of them. It is then in the owner's list. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
 
-/* What the layer above does first to a pooled owner, or to one that is claimed (strip):
- * sends a bounded number of the blocks home that it keeps for the owner's thread, or the
- * next one. Returns whether there are more. The gate is held. May be NULL. */
-typedef bool pool_flush_fn(owner_t *owner);
-
-/* Collects remote frees of all pooled owners and releases their empty slabs.
- * `flush` may be NULL. */
-void pool_sweep(pool_flush_fn *flush);
-/* The same for owners of other threads that can be claimed (claim.h). */
-void pool_sweep_attached(pool_flush_fn *strip);
-/* purge_pages for all pooled owners, and for those of other threads that can be claimed. */
-size_t pool_purge_pages(void);
-/* What waits in pooled owners for a thread that may never come: flushes, collects
- * remote frees, releases empty slabs, those of warm owners too, and does what
- * purge_idle does. The same, with `strip`, in owners whose threads have not needed
- * the allocator for a second, as long as that finds something. A little at a time: callers come often, and go
- * on where the last one stopped; rounds over all owners begin a second apart. Returns
- * whether there was anything to do. */
-bool pool_tidy(uint64_t now_ms, pool_flush_fn *flush, pool_flush_fn *strip);
+/* For those who look after owners (tidy.h): the gate, behind which nothing that a fork has
+ * left waits to be put in order. */
+void pool_enter(void);
+void pool_leave(void);
+/* A pooled owner's empty slabs are no longer kept for the next thread. The gate is held. */
+void pool_cool(owner_t *owner);
 
 /* Owners made so far, how many of them are threads', and how many wait in the pool.
  * Relaxed. */

@@ -59,7 +59,7 @@ class Claim : public testing::Test {
   void give_to_another_thread(owner_t *owner) const { owner->thread_id = sleeper.id(); }
   Sleeper sleeper;
   void TearDown() override {
-    pool_sweep(nullptr);
+    tidy_sweep(nullptr);
     arena_check();
     EXPECT_EQ(used_bytes(), 0u);
   }

@@ -39,6 +39,7 @@
 #include <slab/purge.h>
 #include <slab/remote.h>
 #include <slab/slab.h>
+#include <slab/tidy.h>
 #include <support/config.h>
 #include <support/error.h>
 
@@ -112,11 +113,11 @@ inline std::uint32_t owner_of(const void *block) { return word_owner(map_lookup(
 /* Where a zone ends by now. */
 inline unit_t zone_end(zone_id_t id) { return zone_look(id)->extents[zone_look(id)->extent_count - 1].end; }
 
-/* All rounds of pool_tidy in the next seconds, `flush` and `strip` left out. */
+/* All rounds of tidy_some in the next seconds, `flush` and `strip` left out. */
 inline void tidy() {
   static std::uint64_t now_ms = os_now_ms();
   for (int round = 0; round < 5; round++, now_ms += 2000)
-    while (pool_tidy(now_ms, nullptr, nullptr)) now_ms += 10;
+    while (tidy_some(now_ms, nullptr, nullptr)) now_ms += 10;
 }
 
 inline std::size_t used_bytes() { return arena_usage().used; }

@@ -19,8 +19,8 @@ using hak_test::tidy;
 class Pool : public testing::Test {
  protected:
   void TearDown() override {
-    pool_sweep(nullptr);
-    pool_sweep(nullptr);
+    tidy_sweep(nullptr);
+    tidy_sweep(nullptr);
     arena_check();
     EXPECT_EQ(hak_test::used_bytes(), 0u);
     EXPECT_EQ(pool_pooled_count(), pool_owner_count()) << "an owner is neither a thread's nor in the pool";
@@ -226,7 +226,7 @@ TEST_F(Pool, ASweepGivesBackWhatWasFreedToEndedThreads) {
   for (void *block : blocks) remote_free(freer, block, map_lookup(block));
   remote_flush(freer);
   EXPECT_GT(hak_test::used_bytes(), 0u);
-  pool_sweep(nullptr);
+  tidy_sweep(nullptr);
   EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 

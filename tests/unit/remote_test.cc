@@ -21,8 +21,8 @@ class Remote : public testing::Test {
  protected:
   void TearDown() override {
     for (AttachedOwner *owner : {&a, &b, &c}) owner->detach();
-    pool_sweep(nullptr);
-    pool_sweep(nullptr); /* what one passed on to another */
+    tidy_sweep(nullptr);
+    tidy_sweep(nullptr); /* what one passed on to another */
     arena_check();
     EXPECT_EQ(hak_test::used_bytes(), 0u) << "a block that was freed has not come back to its slab";
   }
@@ -214,7 +214,7 @@ TEST_F(Remote, AnAnnouncementToTheFormerOwnerIsPassedOn) {
   free_as(b, blocks[0]);
   remote_flush(b);
   EXPECT_FALSE(remote_has_pending(c)) << "it was announced, though elsewhere";
-  pool_sweep(nullptr); /* somebody looks after the former owner, who is in the pool */
+  tidy_sweep(nullptr); /* somebody looks after the former owner, who is in the pool */
   EXPECT_TRUE(remote_has_pending(c)) << "the announcement ended with the former owner: its blocks are lost";
   auto before = record(slab).slab.free_count;
   remote_collect(c, SIZE_MAX);

@@ -108,7 +108,7 @@ TEST_F(Strip, AThreadAtWorkLosesNothingAndGetsNothingTwice) {
   });
   /* As often as the thread has mended its magazines in between. */
   for (int stripped = 0, before = 0; stripped < 60;) {
-    pool_sweep_attached(strip_now);
+    tidy_sweep_attached(strip_now);
     int now = 0;
     FOR_EACH_HEAP(heap) now += heap->owner.stripped;
     stripped += now > before;

@@ -1,0 +1,133 @@
+/* See tidy.h. SPDX-License-Identifier: MIT */
+#include "tidy.h"
+
+#include "../os/os.h"
+#include "claim.h"
+#include "pool.h"
+#include "purge.h"
+#include "remote.h"
+#include "slab.h"
+
+/* Of one tidy_some: some microseconds where nothing waits, some tenths of a
+ * millisecond where much does. The gate is open to others after every step. */
+enum { TIDY_OWNERS = 64, TIDY_ROUND_MS = 1000, STEP_SLABS = 128 };
+
+/* Where tidy_some goes on. Guarded by the pool's gate. */
+static struct {
+  uint32_t next;     /* owners before it have had their turn in this round */
+  atomic64 ended_ms; /* when the last round ended; read without the gate   */
+} turn;
+
+/* Collects and releases a bounded amount. Returns whether there may be more. */
+static bool collect_step(owner_t *owner) {
+  size_t collected = remote_has_pending(owner) ? remote_collect(owner, STEP_SLABS) : 0;
+  slab_release_empty(owner);
+  return collected == STEP_SLABS;
+}
+
+static bool tidy_step(owner_t *owner, uint64_t now_ms) {
+  return collect_step(owner) || purge_idle(owner, now_ms, PURGE_STEP_CALLS) > 0;
+}
+
+/* What a visit to an owner has come to. */
+typedef enum {
+  TIDY_NOTHING, /* there was nothing to do      */
+  TIDY_DONE,    /* it took time, and that is all */
+  TIDY_MORE,    /* there may be more to do      */
+} tidied_t;
+
+static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flush) {
+  pool_cool(owner);
+  owner_enter(owner);
+  bool worked = (flush != NULL && flush(owner)) || tidy_step(owner, now_ms);
+  owner_leave(owner);
+  return worked ? TIDY_MORE : TIDY_NOTHING;
+}
+
+/* A thread that works at batch boundaries does this itself. A visit costs a membarrier or
+ * several: where a few have found nothing to do, only what others free for the owner is
+ * reason for another. */
+static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *strip) {
+  enum { IDLE_MS = 1000, IDLE_VISITS = 5 };
+  uint64_t activity = owner_activity(owner);
+  if (activity != owner->seen_activity) {
+    owner->seen_activity = activity;
+    owner->seen_ms = now_ms;
+    owner->idle_visits = 0;
+  }
+  if (atomic32_load_relaxed(&owner->pending.head) != 0) owner->idle_visits = 0;
+  if (now_ms < owner->seen_ms + IDLE_MS || owner->idle_visits == IDLE_VISITS || !claim_begin(owner))
+    return TIDY_NOTHING;
+  bool worked = strip != NULL && strip(owner);
+  worked = tidy_step(owner, now_ms) || worked;
+  owner->seen_activity = owner_activity(owner); /* what we have flushed is not the thread's doing */
+  owner->idle_visits = worked || purge_is_under_way(owner) ? 0 : owner->idle_visits + 1;
+  claim_end(owner);
+  return worked ? TIDY_MORE : TIDY_DONE;
+}
+
+/* The gate is held. `self`: the calling thread's number. */
+static tidied_t tidy_owner(owner_t *owner, uint32_t self, uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) {
+  if (owner->state == OWNER_POOLED) return tidy_pooled(owner, now_ms, flush);
+  bool is_anothers = owner->state == OWNER_ATTACHED && owner->thread_id != self;
+  return is_anothers ? tidy_attached(owner, now_ms, strip) : TIDY_NOTHING;
+}
+
+bool tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) {
+  uint32_t made = pool_owner_count();
+  if (made < 2 && pool_pooled_count() == 0) return false;
+  if (now_ms < atomic64_load_relaxed(&turn.ended_ms) + TIDY_ROUND_MS) return false;
+  uint32_t self = os_thread_id();
+  bool ends = false;
+  tidied_t tidied = TIDY_NOTHING;
+  for (uint32_t looked = 0; looked < TIDY_OWNERS && tidied == TIDY_NOTHING && !ends; looked++) {
+    pool_enter();
+    if (turn.next >= made) {
+      turn.next = 0;
+      atomic64_store_relaxed(&turn.ended_ms, now_ms);
+      ends = true;
+    } else {
+      tidied = tidy_owner(owner_by_id(turn.next + 1), self, now_ms, flush, strip);
+      if (tidied != TIDY_MORE) turn.next++;
+    }
+    pool_leave();
+  }
+  return tidied != TIDY_NOTHING;
+}
+
+/* Works on each owner that is pooled or, if `attached`, another thread's and can be
+ * claimed, until it has no more to do; the gate is open to others after every step. */
+static void for_each(bool pooled, bool attached, bool (*step)(owner_t *owner, void *context), void *context) {
+  uint32_t made = pool_owner_count(), self = os_thread_id();
+  for (uint32_t id = 1; id <= made;) {
+    bool has_more = false;
+    pool_enter();
+    owner_t *owner = owner_by_id(id);
+    if (pooled && owner->state == OWNER_POOLED) {
+      owner_enter(owner);
+      has_more = step(owner, context);
+      owner_leave(owner);
+    } else if (attached && owner->state == OWNER_ATTACHED && owner->thread_id != self && claim_begin(owner)) {
+      has_more = step(owner, context);
+      claim_end(owner);
+    }
+    pool_leave();
+    if (!has_more) id++;
+  }
+}
+
+static bool sweep_step(owner_t *owner, void *flush) {
+  return (flush != NULL && ((tidy_flush_fn *)flush)(owner)) || collect_step(owner);
+}
+void tidy_sweep(tidy_flush_fn *flush) { for_each(true, false, sweep_step, (void *)flush); }
+void tidy_sweep_attached(tidy_flush_fn *strip) { for_each(false, true, sweep_step, (void *)strip); }
+
+static bool purge_step(owner_t *owner, void *purged) {
+  *(size_t *)purged += purge_pages(owner);
+  return false;
+}
+size_t tidy_purge_pages(void) {
+  size_t purged = 0;
+  for_each(true, true, purge_step, &purged);
+  return purged;
+}

@@ -1,0 +1,39 @@
+/*
+ * What waits in owners without a thread, and in those of threads that sleep: cached blocks,
+ * remote frees, empty slabs, free pages. Other threads see to it, a little at a time, with
+ * the pool's gate open after every step.
+ *
+ * Work on a pooled owner is marked as a thread marks work on its own: a child that is
+ * forked meanwhile without the gate (gates_close) does not trust the owner. An owner of
+ * another thread is claimed (claim.h).
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_TIDY_H
+#define HAK_TIDY_H
+
+#include "owner.h"
+
+HAK_C_BEGIN
+
+/* What the layer above does first to a pooled owner (flush), or to one that is claimed
+ * (strip): sends a bounded number of the blocks home that it keeps for the owner's thread,
+ * or the next one. Returns whether there are more. The gate is held. May be NULL. */
+typedef bool tidy_flush_fn(owner_t *owner);
+
+/* Collects remote frees of all pooled owners and releases their empty slabs. */
+void tidy_sweep(tidy_flush_fn *flush);
+/* The same for owners of other threads that can be claimed. */
+void tidy_sweep_attached(tidy_flush_fn *strip);
+/* purge_pages for all pooled owners, and for those of other threads that can be claimed. */
+size_t tidy_purge_pages(void);
+/* What waits in pooled owners for a thread that may never come: flushes, collects
+ * remote frees, releases empty slabs, those of warm owners too, and does what
+ * purge_idle does. The same, with `strip`, in owners whose threads have not needed
+ * the allocator for a second, as long as that finds something. A little at a time: callers
+ * come often, and go on where the last one stopped; rounds over all owners begin a second
+ * apart. Returns whether there was anything to do. */
+bool tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip);
+
+HAK_C_END
+#endif

@@ -11,27 +11,32 @@
 /* Weak: in a static program there is no dynamic linker, and no next allocator. */
 #pragma weak dlsym
 
+typedef void next_free_fn(void *block);
+typedef size_t next_usable_size_fn(void *block);
 typedef struct mallinfo2 next_mallinfo2_fn(void);
 
-/* Every thread stores the same values; relaxed order would do, release is free. */
+/* Functions, as addresses, or 0. Every thread that looks them up stores the same ones;
+ * another may be calling them already. */
 static struct {
   atomic32 is_looked_up; /* release: pairs with the acquire in look_up */
   atomic32 has_allocated;
-  void (*free)(void *);
-  size_t (*usable_size)(void *);
-  next_mallinfo2_fn *mallinfo2;
+  atomic64 free, usable_size, mallinfo2; /* relaxed */
 } next;
+
+/* No lock: dlsym may free, too. */
+static void store_address(atomic64 *function, const char *name) {
+  atomic64_store_relaxed(function, (uintptr_t)dlsym(RTLD_NEXT, name));
+}
 
 static bool look_up(void) {
   if (!atomic32_load_acquire(&next.is_looked_up)) {
     if (dlsym == NULL) return false;
-    /* POSIX wants the detour through void * (dlsym, rationale). */
-    *(void **)&next.free = dlsym(RTLD_NEXT, "free");
-    *(void **)&next.usable_size = dlsym(RTLD_NEXT, "malloc_usable_size");
-    *(void **)&next.mallinfo2 = dlsym(RTLD_NEXT, "mallinfo2");
+    store_address(&next.free, "free");
+    store_address(&next.usable_size, "malloc_usable_size");
+    store_address(&next.mallinfo2, "mallinfo2");
     atomic32_store_release(&next.is_looked_up, 1);
   }
-  return next.free != NULL && next.usable_size != NULL;
+  return atomic64_load_relaxed(&next.free) != 0 && atomic64_load_relaxed(&next.usable_size) != 0;
 }
 
 /* glibc's allocator sleeps as long as all of the program is served by us: then
@@ -39,12 +44,13 @@ static bool look_up(void) {
  * that does not tell counts as awake. */
 static bool next_has_allocated(void) {
   if (atomic32_load_relaxed(&next.has_allocated)) return true;
-  if (next.mallinfo2 != NULL) {
+  next_mallinfo2_fn *mallinfo2 = (next_mallinfo2_fn *)atomic64_load_relaxed(&next.mallinfo2);
+  if (mallinfo2 != NULL) {
     /* glibc's first use of its heap asks for a random number, which is a cancellation
      * point; malloc's functions are none. */
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    struct mallinfo2 info = next.mallinfo2();
+    struct mallinfo2 info = mallinfo2();
     pthread_setcancelstate(cancel_state, NULL);
     if (info.arena == 0 && info.hblkhd == 0) return false;
   }
@@ -60,12 +66,12 @@ static bool can_be_a_block(const void *address) {
 
 bool foreign_free(void *block) {
   if (!look_up() || !next_has_allocated() || !can_be_a_block(block)) return false;
-  next.free(block);
+  ((next_free_fn *)atomic64_load_relaxed(&next.free))(block);
   return true;
 }
 
 bool foreign_usable_size(const void *block, size_t *bytes) {
   if (!look_up() || !next_has_allocated() || !can_be_a_block(block)) return false;
-  *bytes = next.usable_size((void *)block);
+  *bytes = ((next_usable_size_fn *)atomic64_load_relaxed(&next.usable_size))((void *)block);
   return true;
 }

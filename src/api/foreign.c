@@ -39,6 +39,17 @@ static bool look_up(void) {
   return atomic64_load_relaxed(&next.free) != 0 && atomic64_load_relaxed(&next.usable_size) != 0;
 }
 
+hak_gate_t foreign_gate;
+
+/* glibc's prepares its heap when it is asked first, and relies on the program having one
+ * thread then, as it has at its own first malloc. */
+static struct mallinfo2 ask(next_mallinfo2_fn *mallinfo2) {
+  gate_enter(&foreign_gate);
+  struct mallinfo2 info = mallinfo2();
+  gate_leave(&foreign_gate);
+  return info;
+}
+
 /* glibc's allocator sleeps as long as all of the program is served by us: then
  * no address is its block, and what looks like one is a mistake. An allocator
  * that does not tell counts as awake. */
@@ -50,7 +61,7 @@ static bool next_has_allocated(void) {
      * point; malloc's functions are none. */
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    struct mallinfo2 info = mallinfo2();
+    struct mallinfo2 info = ask(mallinfo2);
     pthread_setcancelstate(cancel_state, NULL);
     if (info.arena == 0 && info.hblkhd == 0) return false;
   }

@@ -7,9 +7,12 @@
 #ifndef HAK_FOREIGN_H
 #define HAK_FOREIGN_H
 
-#include "../base/base.h"
+#include "../os/lock.h"
 
 HAK_C_BEGIN
+
+/* One thread at a time asks the next allocator whether it is awake. */
+extern hak_gate_t foreign_gate;
 
 /* Both: false when there is no next allocator, or it cannot have allocated the
  * address. Otherwise it has been asked. */

@@ -11,6 +11,7 @@
 #include "../slab/pool.h"
 #include "../support/config.h"
 #include "../support/error.h"
+#include "foreign.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@
 /* Every gate, outermost first. Who holds the arena's or the metadata's enters no other.
  * The arena's is the last, because a fork that began in a signal handler may miss all
  * but the last. */
-static hak_gate_t *const gates[] = {&pool_gate, &metadata_gate, &arena_gate};
+static hak_gate_t *const gates[] = {&foreign_gate, &pool_gate, &metadata_gate, &arena_gate};
 enum { GATES = sizeof gates / sizeof *gates };
 
 static void before_fork(void) {

@@ -6,12 +6,14 @@
  */
 #include "death/mistakes.h"
 #include "support/payload.h"
+#include "support/process.h"
 #include "support/worker.h"
 
 #include <gtest/gtest.h>
 #include <hakmem.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -79,6 +81,31 @@ class Ignored : public testing::TestWithParam<Range> {
 INSTANTIATE_TEST_SUITE_P(Of, Ignored, testing::ValuesIn(kRanges), [](const auto &info) { return info.param.name; });
 
 }  // namespace
+
+/* Whose an address outside is, libc's own heap is asked, which is as good as unused and prepares itself at the first
+ * question. First in this file: each child has to be a process in which nobody has asked yet. */
+TEST(FirstWildPointers, OfTwoThreadsAtOnceAreBothCounted) {
+  for (unsigned round = 0; round < 1000; round++) {
+    hak_test::Outcome outcome = hak_test::in_child([round] {
+      const std::uint64_t errors_before = stats().errors;
+      std::atomic<unsigned> arrived{0};
+      auto free_wild_pointer = [&](unsigned delay) {
+        void *mine = malloc(100);
+        arrived.fetch_add(1);
+        for (unsigned spins = 0; arrived.load() < 2; spins++)
+          if (spins > 10000) std::this_thread::yield();
+        for (volatile unsigned i = 0; i < delay;) i = i + 1;
+        free(reinterpret_cast<void *>(16));
+        free(mine);
+      };
+      std::thread first(free_wild_pointer, 0u), second(free_wild_pointer, round % 32 * 16);
+      first.join();
+      second.join();
+      return stats().errors - errors_before == 2 ? 0 : 1;
+    });
+    ASSERT_TRUE(outcome.exited_with(0)) << "in round " << round << ": " << outcome.describe();
+  }
+}
 
 TEST_P(Ignored, NoMistake) {
   make();

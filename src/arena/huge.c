@@ -15,7 +15,7 @@ static void write_words(unit_t first, size_t from, size_t to, uint32_t word) {
 }
 
 /* A run on a huge page's boundary: it can be moved by whole page tables, and its
- * pages can be huge. */
+ * pages can be huge. It is no block before publish. */
 static unit_t take(size_t units, size_t alignment, bool *is_zero) {
   size_t must_units = max_size(alignment >> UNIT_SHIFT, 1);
   size_t align_units = units < SUPERSLAB_UNITS ? must_units : max_size(must_units, SUPERSLAB_UNITS);
@@ -24,12 +24,14 @@ static unit_t take(size_t units, size_t alignment, bool *is_zero) {
   if (first == 0) return 0;
   map_record(first)->huge.moved = false;
   map_record(first)->huge.asked_units = (uint32_t)units;
-  write_words(first, 1, units, word_make(0, KIND_INNER));
-  /* Release: whoever claims the block, by mistake too, finds the record as it is now.
-   * Pairs with the compare-and-swap in claim. */
-  atomic32_store_release(map_word(first), word_make(0, KIND_HUGE));
+  write_words(first, 0, units, word_make(0, KIND_INNER));
   return first;
 }
+
+/* The run is a block from now on, also for a thread that frees it by mistake because
+ * another block was there before: nothing of it is written any more. Release: whoever
+ * claims it finds it as it is now. Pairs with the compare-and-swap in claim. */
+static void publish(unit_t first) { atomic32_store_release(map_word(first), word_make(0, KIND_HUGE)); }
 
 /* The system has taken the memory of a run away, and does not map it again: the run
  * stays out of use. */
@@ -56,6 +58,7 @@ void *huge_alloc(size_t bytes, size_t alignment, bool zeroed) {
   if (first == 0) return NULL;
   huge_pages_use(first, units);
   if (zeroed && !is_zero) arena_clear_stale(first, units);
+  publish(first);
   return map_address(first);
 }
 
@@ -129,6 +132,7 @@ void *huge_from_run(void *from, size_t length, size_t bytes, bool *from_is_lost)
   *from_is_lost = moved == MOVE_SOURCE_LOST;
   huge_pages_moved((unit_t)map_unit_of(from), to, units_for(kept));
   huge_pages_use((unit_t)(to + units_for(kept)), map_record(to)->run_units - units_for(kept));
+  publish(to);
   return map_address(to);
 }
 
@@ -172,8 +176,7 @@ void *huge_realloc(void *address, size_t bytes) {
   }
   if (stays) {
     map_record(first)->huge.asked_units = (uint32_t)new_units;
-    /* Release: what has changed is there for whoever is handed the block. */
-    atomic32_store_release(map_word(first), word_make(0, KIND_HUGE));
+    publish(first);
   } else if (is_lost) {
     lose(first, old_units);
   } else {

@@ -42,11 +42,11 @@ void slab_tell_arena(owner_t *owner) {
   owner->free_bytes_told = owner->free_bytes;
 }
 
-static void write_words(unit_t first, size_t units, uint32_t first_word, uint32_t later_words) {
-  atomic32_store_relaxed(map_word(first), first_word);
-  for (size_t i = 1; i < units; i++) atomic32_store_relaxed(map_word(first + i), later_words);
+static void write_later_words(unit_t first, size_t units, uint32_t word) {
+  for (size_t i = 1; i < units; i++) atomic32_store_relaxed(map_word(first + i), word);
 }
 
+/* All blocks of the slab are free; a single one is out. */
 static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   const size_class_t *c = &size_classes[size_class];
   bool single = size_class_is_single(size_class);
@@ -54,18 +54,21 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   if (slab == 0) return 0;
   if (single) dense_note_large(c->slab_units);
   unit_record_t *r = map_record(slab);
-  r->slab.capacity = r->slab.free_count = c->capacity;
+  r->slab.capacity = c->capacity;
+  r->slab.free_count = single ? 0 : c->capacity;
   r->slab.first_word = 0;
   r->slab.size_class = (uint8_t)size_class;
   r->slab.listed = false;
   r->slab.idle_looks = 0;
   uint64_t *bits = the_map.free_bits[slab];
-  size_t whole = c->capacity / 64;
+  size_t whole = r->slab.free_count / 64;
   for (size_t w = 0; w < whole; w++) bits[w] = UINT64_MAX;
-  if (c->capacity % 64 != 0) bits[whole] = ((uint64_t)1 << c->capacity % 64) - 1;
+  if (c->capacity % 64 != 0) bits[whole] = ((uint64_t)1 << r->slab.free_count % 64) - 1;
   uint32_t word = word_make(owner->id, size_class);
-  write_words(slab, c->slab_units, word, single ? word_make(0, KIND_INNER) : word);
-  /* A thread that has just withdrawn the unit's announcement (remote.c) must see the
+  write_later_words(slab, c->slab_units, single ? word_make(0, KIND_INNER) : word);
+  /* Last: a thread may free an earlier block of this place a second time, and takes a
+   * single one over as soon as it sees the word; its compare-and-swap pairs with this.
+   * A thread that has just withdrawn the unit's announcement (remote.c) must see the
    * slab when it looks again: partner of the loads in announce and remote_collect. */
   atomic32_store_seq(map_word(slab), word);
   return slab;
@@ -91,7 +94,8 @@ static void clear_remote_bits(unit_t slab, unsigned size_class) {
 /* Every block is free and the slab is in no list. It is the arena's next. */
 static void unmake_slab(unit_t slab, unsigned size_class) {
   size_t units = size_classes[size_class].slab_units;
-  write_words(slab, units, 0, 0);
+  atomic32_store_relaxed(map_word(slab), 0);
+  write_later_words(slab, units, 0);
   if (size_class_is_single(size_class)) {
     dense_note_large(-(int64_t)units);
   } else {
@@ -120,10 +124,7 @@ bool slab_add(owner_t *owner, unsigned size_class) {
 
 void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
   unit_t slab = make_slab(owner, size_class, is_zero);
-  if (slab == 0) return NULL;
-  map_record(slab)->slab.free_count = 0;
-  the_map.free_bits[slab][0] = 0;
-  return map_address(slab);
+  return slab != 0 ? map_address(slab) : NULL;
 }
 
 void slab_release(owner_t *owner, unit_t slab) {

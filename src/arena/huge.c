@@ -187,11 +187,11 @@ void *huge_realloc(void *address, size_t bytes) {
   return result;
 }
 
-bool huge_may_have_size(const void *address, size_t least, size_t most) {
-  size_t asked = map_record((unit_t)map_unit_of(address))->huge.asked_units;
+HAK_LOOKS_ON bool huge_may_have_size(const void *address, size_t least, size_t most) {
+  size_t asked = HAK_LOOK(map_record((unit_t)map_unit_of(address))->huge.asked_units);
   return units_for(max_size(least, 1)) <= asked && asked <= units_for(max_size(most, 1));
 }
 
-size_t huge_usable_size(const void *address) {
-  return (size_t)map_record((unit_t)map_unit_of(address))->run_units << UNIT_SHIFT;
+HAK_LOOKS_ON size_t huge_usable_size(const void *address) {
+  return (size_t)HAK_LOOK(map_record((unit_t)map_unit_of(address))->run_units) << UNIT_SHIFT;
 }

@@ -29,6 +29,8 @@ void *huge_realloc(void *address, size_t bytes);
  * contents are unspecified afterwards. NULL: `from` is as it was. `from_is_lost`: the
  * system has taken away what lay there, and the run must stay out of use. */
 void *huge_from_run(void *from, size_t length, size_t bytes, bool *from_is_lost);
+/* These two look at a block that they have not claimed: if another thread frees it
+ * meanwhile, by mistake, what they say is of no use, and no harm is done. */
 size_t huge_usable_size(const void *address);
 /* Whether the block can be one that was asked for with `least` to `most` bytes:
  * exact to a unit. */

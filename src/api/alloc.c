@@ -153,6 +153,12 @@ static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
   return block;
 }
 
+/* Another thread frees or reallocates the block at the same time, and was first. */
+static HAK_COLD void *lost_to_another(void *block, size_t block_bytes) {
+  error_report(ERROR_DOUBLE_FREE, block, block_bytes, 0);
+  return no_memory();
+}
+
 static void *realloc_foreign(void *block, size_t bytes) {
   size_t old_bytes;
   if (!foreign_usable_size(block, &old_bytes)) {
@@ -171,10 +177,12 @@ static void *grow_single(void *block, uint32_t word, size_t bytes) {
   unit_t slab = (unit_t)map_unit_of(block);
   size_t old_bytes = size_classes[word_kind(word)].block_bytes;
   if (bytes <= LARGE_MAX_BYTES) return slab_extend_single(slab, word, size_class_above_tiny(bytes)) ? block : NULL;
+  if (!slab_claim_single(slab, word)) return NULL;
   bool is_lost;
   void *moved = huge_from_run(block, old_bytes, bytes, &is_lost);
-  if (is_lost) slab_lose_single(slab);
-  else if (moved != NULL) alloc_free(block);
+  if (is_lost) return moved;
+  slab_unclaim_single(slab, word);
+  if (moved != NULL) alloc_free(block);
   return moved;
 }
 
@@ -190,6 +198,7 @@ static void *realloc_class(void *block, uint32_t word, size_t bytes) {
   if (size_class_is_single(size_class)) {
     void *grown = grow_single(block, word, bytes);
     if (grown != NULL) return grown;
+    if (map_lookup(block) != word) return lost_to_another(block, old_bytes);
   }
   if (grown_ahead(old_bytes, bytes) > bytes) atomic32_store_relaxed(&some_grew_ahead, 1);
   void *moved = realloc_by_copy(block, old_bytes, grown_ahead(old_bytes, bytes));
@@ -201,7 +210,8 @@ static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
   if (bytes <= min_size(old_bytes, LARGE_MAX_BYTES / 2)) return realloc_smaller(block, old_bytes, bytes);
   void *moved = huge_realloc(block, bytes);
-  return moved != NULL ? moved : no_memory();
+  if (moved != NULL) return moved;
+  return map_lookup(block) == word_make(0, KIND_HUGE) ? no_memory() : lost_to_another(block, 0);
 }
 
 void *alloc_realloc(void *block, size_t bytes) {

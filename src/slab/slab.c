@@ -210,27 +210,28 @@ bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word) {
 }
 
 bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word) {
-  if (!atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, KIND_INNER))) return false;
+  if (!slab_claim_single(slab, word)) return false;
   unmake_slab(slab, word_kind(word));
   give(owner, slab, word_kind(word));
   return true;
 }
 
-void slab_lose_single(unit_t slab) { atomic32_store_relaxed(map_word(slab), word_make(0, KIND_INNER)); }
+bool slab_claim_single(unit_t slab, uint32_t word) {
+  return atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, KIND_INNER));
+}
+
+void slab_unclaim_single(unit_t slab, uint32_t word) { atomic32_store_release(map_word(slab), word); }
 
 bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;
-  uint32_t now = word;
-  /* Claimed while it grows, so that a thread that frees it meanwhile, by mistake,
-   * finds no block and does not give back a run that is being changed. */
-  if (!atomic32_cas_acq_rel(map_word(slab), &now, word_make(0, KIND_INNER))) return false;
+  if (!slab_claim_single(slab, word)) return false;
   bool extended = arena_extend(slab, old_units, new_units);
   if (extended) {
     map_record(slab)->slab.size_class = (uint8_t)new_class;
     dense_note_large((int64_t)new_units - (int64_t)old_units);
     for (size_t i = old_units; i < new_units; i++) atomic32_store_relaxed(map_word(slab + i), word_make(0, KIND_INNER));
   }
-  atomic32_store_release(map_word(slab), word_make(word_owner(word), extended ? new_class : word_kind(word)));
+  slab_unclaim_single(slab, word_make(word_owner(word), extended ? new_class : word_kind(word)));
   return extended;
 }
 

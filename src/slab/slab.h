@@ -27,8 +27,12 @@ bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word);
  * heap. false: as above. */
 bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word);
 
-/* The memory of a single block that the caller holds is gone: it stays out of use. */
-void slab_lose_single(unit_t slab);
+/* Claims a single block, whose word is `word`, while its run is changed: a thread that
+ * frees it meanwhile, by mistake, finds no block, and does not give the run back. false:
+ * as above. A run whose memory is gone stays claimed, and so out of use. */
+bool slab_claim_single(unit_t slab, uint32_t word);
+/* It is a block again, with that word. */
+void slab_unclaim_single(unit_t slab, uint32_t word);
 
 /* Grows a single block, whose word is `word`, in place to the size of another
  * single class. The caller holds the block. */

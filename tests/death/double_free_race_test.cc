@@ -135,6 +135,37 @@ TEST_P(DoubleFreeRace, IsCountedOnceAndBreaksNothing) {
   hak__check_all();
 }
 
+/* Each of two threads makes the same blocks larger and frees the results: of a block's two frees, be they realloc's,
+ * one is a mistake. The contents are nobody's. */
+TEST_P(DoubleFreeRace, OfReallocsIsCountedOnceAndBreaksNothing) {
+  const std::size_t blocks_at_once = 8, rounds = 2400 / HAK_RACE_DIVISOR;
+  hak_test::Random random(range.bytes);
+  const std::uint64_t errors_before = stats().errors;
+  std::size_t mistakes = 0;
+  Pair pair;
+  std::vector<void *> blocks(blocks_at_once);
+  for (std::size_t round = 0; round < rounds; round++) {
+    const std::size_t delays[2] = {random.below(500), random.below(500)};
+    auto grow_and_free = [&](int thread) {
+      for (volatile std::size_t i = 0; i < delays[thread];) i = i + 1;
+      for (void *block : blocks) hak_free(hak_realloc(block, 3 * range.bytes));
+      hak_thread_flush();
+    };
+    pair.run(
+        [&] {
+          for (void *&block : blocks) block = hak_malloc(range.bytes);
+        },
+        [] {});
+    pair.run([&] { grow_and_free(0); }, [&] { grow_and_free(1); });
+    pair.run([] { hak_thread_flush(); }, [] {});
+    mistakes += blocks_at_once;
+    ASSERT_EQ(stats().errors - errors_before, mistakes)
+        << "a block was freed twice unnoticed, or a correct free was taken for a mistake, in round " << round;
+    if (round % 100 == 0) hak__check_all();
+  }
+  hak__check_all();
+}
+
 /* The environment is read at the first use: the program starts itself again with it. */
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);

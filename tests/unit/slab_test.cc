@@ -142,6 +142,22 @@ TEST_F(Slab, ALoneBlockIsTakenOverOnce) {
   other.flush(c, {block});
 }
 
+/* Whoever changes its run keeps all others off. */
+TEST_F(Slab, AClaimedLoneBlockIsNobodysUntilItIsLetGo) {
+  const unsigned c = size_class_of(HAK_KIB(256));
+  void *block = owner.refill(c, 1)[0];
+  const unit_t slab = slab_of(block);
+  const uint32_t word = map_lookup(block);
+  ASSERT_TRUE(slab_claim_single(slab, word));
+  EXPECT_FALSE(slab_claim_single(slab, word)) << "claimed by two";
+  EXPECT_FALSE(slab_take_over_single(owner, slab, word)) << "freed by another thread meanwhile";
+  EXPECT_FALSE(slab_free_single(owner, slab, word)) << "flushed meanwhile";
+  EXPECT_FALSE(slab_extend_single(slab, word, c + 1)) << "made larger meanwhile";
+  slab_unclaim_single(slab, word);
+  EXPECT_EQ(map_lookup(block), word);
+  owner.flush(c, {block});
+}
+
 using SlabDeathTest = Slab;
 
 TEST_F(SlabDeathTest, AFreeBlockIsNoticedWhenItComesBackAgain) {

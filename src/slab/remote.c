@@ -14,6 +14,11 @@ static bool starts_shared_slab(unit_t unit, uint32_t word) {
   return word_owner(word) != 0 && kind < MID_CLASS_END && slab_first_unit(unit, kind) == unit;
 }
 
+/* Whether it is a slab whose bitmap has that word, so that its owner finds a bit there. */
+static bool has_bitmap_word(unit_t slab, uint32_t now, unsigned word) {
+  return starts_shared_slab(slab, now) && word < size_class_bitmap_words(word_kind(now));
+}
+
 static void announce(unit_t slab) {
   unit_shared_t *shared = &the_map.shared[slab];
   uint32_t word;
@@ -35,7 +40,7 @@ static void announce(unit_t slab) {
   } while (starts_shared_slab(slab, word));
 }
 
-/* The slab was gone after we had put our bits there. In a right program its owner has
+/* The slab was gone after we had put our bits there, or it is another, of fewer words. In a right program its owner has
  * collected them. Else the blocks were free before, and as the slab may be made anew the
  * bits must not stay: the owner looks for them after it has said in the word that the
  * slab is gone (unmake_slab), we take them back after we have seen that. So the freer or
@@ -44,7 +49,7 @@ static HAK_COLD uint64_t take_back(unit_t slab, unsigned word, uint64_t bits) {
   /* Acquire: so that the look at the word comes after it. */
   uint64_t ours = atomic64_and_acquire(&the_map.remote_bits[slab][word], ~bits) & bits;
   uint32_t now = atomic32_load_relaxed(map_word(slab));
-  if (ours == 0 || !starts_shared_slab(slab, now) || word >= size_class_bitmap_words(word_kind(now))) return ours;
+  if (ours == 0 || !has_bitmap_word(slab, now, word)) return ours;
   /* It was made anew meanwhile, and its blocks have the same bits. A slab with such a
    * bit is not given back, so where it is gone still they cannot be its own. */
   atomic64_or_seq(&the_map.remote_bits[slab][word], ours);
@@ -60,7 +65,7 @@ static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bi
     twice = atomic64_or_seq(&the_map.remote_bits[slab][word], bits) & bits;
     announce(slab);
     now = atomic32_load_seq(map_word(slab)); /* not before W1: pairs with unmake_slab */
-    if (HAK_UNLIKELY(!starts_shared_slab(slab, now))) twice |= take_back(slab, word, bits);
+    if (HAK_UNLIKELY(!has_bitmap_word(slab, now, word))) twice |= take_back(slab, word, bits);
   } /* else the slab is gone, so its blocks were all free: somebody freed these as well */
   if (HAK_UNLIKELY(twice != 0)) slab_report_twice(slab, size_class, word, twice);
 }

@@ -211,24 +211,28 @@ static size_t claim(uint64_t until_ms, size_t most, unit_t *first) {
   return units;
 }
 
-static void hand_back(unit_t first, size_t units, bool purged) {
+/* `rest`: units behind them that stay claimed, a run of their own from now on; in a child
+ * that is forked meanwhile, for good. */
+static void hand_back(unit_t first, size_t units, size_t rest, bool purged) {
   gate_enter(&arena_gate);
+  if (rest > 0) map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
   give_units(first, units);
   if (!purged) dirty_add(first, units, os_now_ms());           /* last in the list: others have their turn */
   arena.purging_units -= min_size(units, arena.purging_units); /* a child has forgotten them */
   gate_leave(&arena_gate);
 }
 
-/* Where the system refuses, one locked page may be the reason: the others go. Returns
- * the units that went. */
-static size_t purge_claimed(unit_t first, size_t units) {
+/* Where the system refuses, one locked page may be the reason: the others go. `rest`: as
+ * in hand_back. Returns the units that went. */
+static size_t purge_claimed(unit_t first, size_t units, size_t rest) {
   bool purged = zone_look(zone_of(first))->kind->purge(map_address(first), units << UNIT_SHIFT);
   if (purged || units == 1) {
-    hand_back(first, units, purged);
+    hand_back(first, units, rest, purged);
     return purged ? units : 0;
   }
   size_t half = units / 2;
-  return purge_claimed(first, half) + purge_claimed((unit_t)(first + half), units - half);
+  size_t purged_first = purge_claimed(first, half, units - half + rest);
+  return purged_first + purge_claimed((unit_t)(first + half), units - half, rest);
 }
 
 /* How many units may be dirty after a purge: no fewer than this. */
@@ -248,7 +252,7 @@ static size_t purge(uint64_t until_ms, size_t most, size_t calls, keep_fn *keep_
     gate_leave(&arena_gate);
     if (units == 0) break;
     tried += units;
-    purged += purge_claimed(first, units);
+    purged += purge_claimed(first, units, 0);
   }
   return purged << UNIT_SHIFT;
 }

@@ -3,6 +3,7 @@
 
 #include "../arena/huge.h"
 #include "../arena/pages.h"
+#include "../front/bell.h"
 #include "../front/boundary.h"
 #include "../os/os.h"
 #include "../slab/slab.h"
@@ -49,6 +50,7 @@ static HAK_NOINLINE void free_any(void *block, uint32_t word) {
     case ADDRESS_CLASS: boundary_free(block, word); break;
     case ADDRESS_HUGE:
       if (!huge_free(block)) error_report(ERROR_DOUBLE_FREE, block, 0, 0);
+      bell_ring();
       break;
     case ADDRESS_OUTSIDE:
       if (!foreign_free(block)) address_report_free(block, kind);

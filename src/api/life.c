@@ -6,6 +6,7 @@
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
 #include "../front/thread.h"
+#include "../int/background.h"
 #include "../observe/stats.h"
 #include "../os/os.h"
 #include "../slab/pool.h"
@@ -28,6 +29,7 @@ static void before_fork(void) {
 }
 static void after_fork_in_parent(void) { gates_open(gates, GATES); }
 static void after_fork_in_child(void) {
+  background_after_fork();
   thread_after_fork();
   arena_after_fork();
   error_after_fork();

@@ -5,6 +5,7 @@
 #include "../slab/remote.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
+#include "bell.h"
 #include "decay.h"
 #include "magazine.h"
 #include "thread.h"
@@ -64,6 +65,7 @@ void boundary_free(void *block, uint32_t word) {
   thread_leave(heap);
   /* Of what a flush has made too much; a large block is its owner's own time. */
   arena_relieve(size_class_is_single(size_class) ? size_classes[size_class].slab_units : 0);
+  bell_ring();
 }
 
 bool boundary_free_quickly(void *block, uint32_t word) {

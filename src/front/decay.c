@@ -37,7 +37,7 @@ static void give_back(heap_t *heap, uint64_t now_ms) {
     heap->decay_turn = (heap->decay_turn + 1) % KINDS;
     switch (heap->decay_turn) {
       case IDLE_SLABS: worked = purge_idle(&heap->owner, now_ms, PURGE_STEP_CALLS) > 0; break;
-      case ENDED_THREADS: worked = tidy_some(now_ms, flush_step, strip_if_unused); break;
+      case ENDED_THREADS: worked = tidy_some(now_ms, flush_step, strip_if_unused) != TIDY_NOTHING; break;
       default: worked = arena_tick(now_ms) > 0; break;
     }
   }

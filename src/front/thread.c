@@ -4,6 +4,7 @@
 #include "../slab/claim.h"
 #include "../slab/pool.h"
 #include "../support/error.h"
+#include "bell.h"
 #include "flush.h"
 #include "magazine.h"
 #include "strip.h"
@@ -48,6 +49,10 @@ static void detach(heap_t *heap) {
   error_settle();
 }
 
+static atomic32 leader_has_ended; /* release: pairs with the acquire below */
+
+bool thread_leader_has_ended(void) { return atomic32_load_acquire(&leader_has_ended) != 0; }
+
 static void thread_ends(void *value) {
   if ((uintptr_t)value == THREAD_HAS_HEAP) {
     set_thread_state(THREAD_ENDS);
@@ -57,6 +62,8 @@ static void thread_ends(void *value) {
   the_heap = &the_null_heap;
   thread_has_ended = true;
   if (heap != &the_null_heap) detach(heap);
+  if (os_thread_id() == os_process_id()) atomic32_store_release(&leader_has_ended, 1);
+  bell_ring(); /* somebody may have to look after what it leaves, and for who is left */
 }
 
 void thread_prepare(void) {
@@ -114,5 +121,6 @@ void thread_flush(void) {
 
 void thread_before_fork(void) { pool_before_fork(); }
 void thread_after_fork(void) {
+  atomic32_store_relaxed(&leader_has_ended, 0); /* the only thread there is leads */
   if (!pool_after_fork(the_heap == &the_null_heap ? NULL : &the_heap->owner)) the_heap = &the_null_heap;
 }

@@ -20,6 +20,10 @@ void thread_leave(heap_t *heap);
 /* flush_heap for the calling thread, if it has a heap. */
 void thread_flush(void);
 
+/* Whether the first thread of the process has ended, which does not end the process while
+ * there are others. Acquire. */
+bool thread_leader_has_ended(void);
+
 /* Prepares thread ends to be noticed; before the first heap, any number of times. */
 void thread_prepare(void);
 /* Before a fork, and in the child: heaps of threads that are not here. */

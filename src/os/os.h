@@ -87,6 +87,11 @@ uint32_t os_process_id(void);
 uint32_t os_thread_id(void);
 /* Whether this process has, or may have, a thread of that number. */
 bool os_thread_exists(uint32_t thread_id);
+/* How many threads this process has. One that has ended while others go on counts if it was
+ * the first. 0: nobody says so. */
+uint32_t os_thread_count(void);
+/* Gives the calling thread a name, of at most 15 bytes, which debuggers and ps(1) show. A hint. */
+void os_name_thread(const char *name);
 /* Writes to standard error / a file without stdio. Best effort. */
 void os_write_stderr(const char *text, size_t bytes);
 /* One line there, printf-like, cut at 400 bytes, with the library's name before it. */

@@ -10,7 +10,7 @@
 
 /* Of one tidy_some: some microseconds where nothing waits, some tenths of a
  * millisecond where much does. The gate is open to others after every step. */
-enum { TIDY_OWNERS = 64, TIDY_ROUND_MS = 1000, STEP_SLABS = 128 };
+enum { TIDY_OWNERS = 64, TIDY_ROUND_MS = 500, STEP_SLABS = 128 };
 
 /* Where tidy_some goes on. Guarded by the pool's gate. */
 static struct {
@@ -28,13 +28,6 @@ static bool collect_step(owner_t *owner) {
 static bool tidy_step(owner_t *owner, uint64_t now_ms) {
   return collect_step(owner) || purge_idle(owner, now_ms, PURGE_STEP_CALLS) > 0;
 }
-
-/* What a visit to an owner has come to. */
-typedef enum {
-  TIDY_NOTHING, /* there was nothing to do      */
-  TIDY_DONE,    /* it took time, and that is all */
-  TIDY_MORE,    /* there may be more to do      */
-} tidied_t;
 
 static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flush) {
   pool_cool(owner);
@@ -73,10 +66,10 @@ static tidied_t tidy_owner(owner_t *owner, uint32_t self, uint64_t now_ms, tidy_
   return is_anothers ? tidy_attached(owner, now_ms, strip) : TIDY_NOTHING;
 }
 
-bool tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) {
+tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) {
   uint32_t made = pool_owner_count();
-  if (made < 2 && pool_pooled_count() == 0) return false;
-  if (now_ms < atomic64_load_relaxed(&turn.ended_ms) + TIDY_ROUND_MS) return false;
+  if (made < 2 && pool_pooled_count() == 0) return TIDY_NOTHING;
+  if (now_ms < atomic64_load_relaxed(&turn.ended_ms) + TIDY_ROUND_MS) return TIDY_NOTHING;
   uint32_t self = os_thread_id();
   bool ends = false;
   tidied_t tidied = TIDY_NOTHING;
@@ -92,7 +85,7 @@ bool tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) {
     }
     pool_leave();
   }
-  return tidied != TIDY_NOTHING;
+  return tidied;
 }
 
 /* Works on each owner that is pooled or, if `attached`, another thread's and can be

@@ -31,9 +31,14 @@ size_t tidy_purge_pages(void);
  * remote frees, releases empty slabs, those of warm owners too, and does what
  * purge_idle does. The same, with `strip`, in owners whose threads have not needed
  * the allocator for a second, as long as that finds something. A little at a time: callers
- * come often, and go on where the last one stopped; rounds over all owners begin a second
- * apart. Returns whether there was anything to do. */
-bool tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip);
+ * come often, and go on where the last one stopped; rounds over all owners begin half a
+ * second apart. */
+typedef enum {
+  TIDY_NOTHING, /* there was nothing to do      */
+  TIDY_DONE,    /* it took time, and that is all */
+  TIDY_MORE,    /* there may be more to do      */
+} tidied_t;
+tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip);
 
 HAK_C_END
 #endif

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static config_t settings = {.abort_on_error = true};
+static config_t settings = {.abort_on_error = true, .background = true};
 
 const config_t *config(void) { return &settings; }
 
@@ -13,6 +13,12 @@ const config_t *config(void) { return &settings; }
 static bool parse_switch(const char *text, void *out) {
   if ((text[0] != '0' && text[0] != '1') || text[1] != '\0') return false;
   *(bool *)out = text[0] == '1';
+  return true;
+}
+static bool parse_on_off(const char *text, void *out) {
+  bool on = strcmp(text, "on") == 0;
+  if (!on && strcmp(text, "off") != 0) return false;
+  *(bool *)out = on;
   return true;
 }
 /* Gibibytes or tebibytes, "64G" or "1T", from 1G to 16T: rounded down to a power
@@ -42,6 +48,7 @@ static const struct variable {
   const char *expected;
 } variables[] = {
     {"HAKMEM_ABORT_ON_ERROR", parse_switch, &settings.abort_on_error, "0 or 1"},
+    {"HAKMEM_INT", parse_on_off, &settings.background, "on or off"},
     {"HAKMEM_RESERVE", parse_reserve, &settings.reserve_bytes, "1G to 16T"},
     {"HAKMEM_STATS", parse_switch, &settings.stats_at_exit, "0 or 1"},
     {"HAKMEM_STATS_FILE", parse_path, &settings.stats_file, "a path of at most 4095 bytes"},

@@ -12,6 +12,7 @@ HAK_C_BEGIN
 
 typedef struct {
   bool abort_on_error;    /* HAKMEM_ABORT_ON_ERROR, default 1                    */
+  bool background;        /* HAKMEM_INT, default on                              */
   bool stats_at_exit;     /* HAKMEM_STATS, default 0                             */
   size_t reserve_bytes;   /* HAKMEM_RESERVE; 0, the default: by the machine   */
   const char *stats_file; /* HAKMEM_STATS_FILE, default none                      */

@@ -117,7 +117,7 @@ inline unit_t zone_end(zone_id_t id) { return zone_look(id)->extents[zone_look(i
 inline void tidy() {
   static std::uint64_t now_ms = os_now_ms();
   for (int round = 0; round < 5; round++, now_ms += 2000)
-    while (tidy_some(now_ms, nullptr, nullptr)) now_ms += 10;
+    while (tidy_some(now_ms, nullptr, nullptr) != TIDY_NOTHING) now_ms += 10;
 }
 
 inline std::size_t used_bytes() { return arena_usage().used; }

@@ -1,0 +1,45 @@
+/*
+ * The background thread: gives back what the program's threads do not ask for any more,
+ * although none of them comes by to do it.
+ *
+ * It is started where the program itself has just started a thread, and nowhere else:
+ * malloc and free may be called with any lock of the C library held, which
+ * pthread_create(3) may want. It sleeps until memory has become free (front/bell.h). Then it
+ * visits the owners of threads that sleep or have ended, and the arena's dirty memory, every
+ * half second, until there has been nothing to do for some seconds. So it does not wake an
+ * idle process. When the program is down to one thread it ends, and is started again with
+ * the next.
+ *
+ * All signals are blocked in it. It is not there in a forked child until that starts a
+ * thread. Where there is none (programs with one thread, static programs, where it cannot be
+ * started, under a filter of system calls, with HAKMEM_INT=off) the program's threads do its
+ * work at batch boundaries, as they do beside it.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_BACKGROUND_H
+#define HAK_BACKGROUND_H
+
+#include "../base/base.h"
+
+#include <pthread.h>
+
+HAK_C_BEGIN
+
+/* pthread_create(3), as the next library in order has it. */
+typedef int background_create_fn(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
+                                 void *argument);
+
+/* Before the program starts a thread: prepares what costs much more when there are several. */
+void background_prepare(void);
+/* The program has just started a thread by `create`. Starts ours by it, if there is none.
+ * Leaves errno as it is. */
+void background_start(background_create_fn *create);
+/* In a forked child, before anything else of this layer. */
+void background_after_fork(void);
+
+/* Whether it runs. Relaxed: it may have ended meanwhile. */
+bool background_runs(void);
+
+HAK_C_END
+#endif

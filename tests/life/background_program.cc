@@ -1,0 +1,276 @@
+/*
+ * What the background thread does in a program, seen from the outside. Each way says on
+ * standard output what it has seen; what it waits for, it waits for no longer than a minute.
+ *
+ *   single    one thread works, then looks for others: how many there are
+ *   sleepers  threads fill 256 MiB and sleep, the main thread frees all and calls nothing:
+ *             "gone" when no more than a tenth is resident, else "there"
+ *   brief     the same, but does not wait: "there" or "gone", whatever it is by now
+ *   ends      a thread works and ends, and the main thread calls nothing: "ended" when the
+ *             background thread is not there any more, and "begun" when the next one is
+ *   sleeps    the same with a thread that stays: "asleep" when the background thread has not
+ *             been woken for some seconds
+ *   signals   "blocked" if the background thread takes no signals
+ *   child     a child of such a program: how many threads it has, and how many of them are
+ *             the background thread when it has a second one of its own
+ *   leader    the first thread ends, then another one that never used the allocator; an exit
+ *             handler says "exit", with or without signals
+ *   ids       setuid(2) of a process with threads, which interrupts each of them: "set"
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "support/process.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dirent.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+constexpr int kSeconds = 60;
+constexpr std::size_t kThreads = 8, kBytes = 4096, kBlocks = (32 << 20) / kBytes, kAll = kThreads * (32 << 20);
+
+struct Tasks {
+  std::size_t all = 0, ours = 0;
+  std::string our_status; /* the file of one of ours */
+};
+Tasks tasks() {
+  Tasks found;
+  DIR *folder = opendir("/proc/self/task");
+  while (dirent *entry = readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    std::string place = "/proc/self/task/" + std::string(entry->d_name), name;
+    std::ifstream(place + "/comm") >> name;
+    found.all++;
+    if (name != "hakmem-int") continue;
+    found.ours++;
+    found.our_status = place + "/status";
+  }
+  closedir(folder);
+  return found;
+}
+
+std::string field(const std::string &file, const std::string &name) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (line.rfind(name, 0) == 0) return line.substr(name.size());
+  return "";
+}
+
+void work() {
+  std::vector<void *> blocks(20000);
+  for (void *&block : blocks) block = malloc(100);
+  for (void *block : blocks) free(block);
+}
+
+/* Looks without the allocator's help: it would be at work. */
+template <typename Done> bool comes_true(Done done) {
+  for (int tenths = 0; tenths < 10 * kSeconds; tenths++) {
+    if (done()) return true;
+    usleep(100000);
+  }
+  return false;
+}
+/* It is there when it has its name. */
+bool has_background() {
+  return comes_true([] { return tasks().ours == 1; });
+}
+
+/* Looks seldom, and lets the allocator alone meanwhile. */
+template <typename Done> bool comes_true_if_let_alone(Done done) {
+  for (int waited = 0; waited < kSeconds; waited += 8) {
+    sleep(8);
+    if (done()) return true;
+  }
+  return false;
+}
+
+/* A thread that has used the allocator and waits. */
+class Worker {
+ public:
+  ~Worker() { end(); }
+  void end() {
+    if (!thread_.joinable()) return;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      end_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool end_ = false;
+  std::thread thread_{[this] {
+    work();
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return end_; });
+  }};
+};
+
+/* Threads that fill their blocks, one after the other, and wait. */
+class Sleepers {
+ public:
+  Sleepers() {
+    for (std::size_t i = 0; i < kThreads; i++) {
+      threads_.emplace_back([this, i] { fill_and_sleep(i); });
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this, i] { return filled_ > i; });
+    }
+  }
+  ~Sleepers() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      end_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread &thread : threads_) thread.join();
+  }
+  void free_all() {
+    for (auto &blocks : blocks_)
+      for (void *&block : blocks) free(block), block = nullptr;
+  }
+
+ private:
+  void fill_and_sleep(std::size_t i) {
+    for (void *&block : blocks_[i]) {
+      block = malloc(kBytes);
+      memset(block, 1, kBytes);
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    filled_++;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return end_; });
+  }
+  std::vector<std::vector<void *>> blocks_{kThreads, std::vector<void *>(kBlocks)};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t filled_ = 0;
+  bool end_ = false;
+  std::vector<std::thread> threads_;
+};
+
+int say(const char *text) {
+  std::puts(text);
+  std::fflush(stdout);
+  return 0;
+}
+
+int single() {
+  work();
+  return std::printf("%zu thread\n", tasks().all) < 0;
+}
+
+int sleepers(bool waits) {
+  const std::size_t before = hak_test::resident_bytes();
+  Sleepers sleepers;
+  if (hak_test::resident_bytes() < before + kAll) return 2;
+  sleepers.free_all();
+  auto gone = [=] { return hak_test::resident_bytes() < before + kAll / 10; };
+  if (waits) comes_true(gone);
+  else sleep(6);
+  return say(gone() ? "gone" : "there");
+}
+
+int ends() {
+  Worker worker;
+  if (!has_background()) return 2;
+  worker.end();
+  if (!comes_true_if_let_alone([] { return tasks().all == 1; })) return say("stays");
+  say("ended");
+  Worker another;
+  return say(has_background() ? "begun" : "none");
+}
+
+int sleeps() {
+  Worker worker;
+  if (!has_background()) return 2;
+  auto is_asleep = [] {
+    auto switches = [] { return field(tasks().our_status, "voluntary_ctxt_switches:"); };
+    std::string before = switches();
+    sleep(3);
+    return switches() == before;
+  };
+  return say(comes_true_if_let_alone(is_asleep) ? "asleep" : "awake");
+}
+
+int signals() {
+  Worker worker;
+  if (!has_background()) return 2;
+  std::string blocked = field(tasks().our_status, "SigBlk:");
+  unsigned long long mask = std::stoull(blocked, nullptr, 16);
+  for (int signal : {SIGTERM, SIGINT, SIGPROF, SIGUSR1, SIGCHLD, SIGALRM})
+    if ((mask >> (signal - 1) & 1) == 0) return say("open");
+  return say("blocked");
+}
+
+int child() {
+  Worker worker;
+  work();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    work();
+    std::printf("%zu thread\n", tasks().all);
+    {
+      Worker second;
+      has_background();
+      std::printf("%zu of the allocator\n", tasks().ours);
+    }
+    std::fflush(stdout);
+    _exit(0);
+  }
+  int status;
+  return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1;
+}
+
+void at_exit() {
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  say(sigismember(&mask, SIGTERM) ? "exit without signals" : "exit with signals");
+}
+
+int leader() {
+  std::atexit(at_exit);
+  std::thread([] {
+    for (int tenths = 0; tenths < 20; tenths++) usleep(100000); /* calls nothing of the allocator's */
+  }).detach();
+  work();
+  pthread_exit(nullptr);
+}
+
+int ids() {
+  Worker worker;
+  for (int i = 0; i < 100; i++)
+    if (setuid(getuid()) != 0) return 2;
+  return say("set");
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "single") return single();
+  if (what == "sleepers" || what == "brief") return sleepers(what == "sleepers");
+  if (what == "ends") return ends();
+  if (what == "sleeps") return sleeps();
+  if (what == "signals") return signals();
+  if (what == "child") return child();
+  if (what == "leader") return leader();
+  if (what == "ids") return ids();
+  return 2;
+}

@@ -1,0 +1,43 @@
+/*
+ * The background thread in whole programs: when there is one, what it gives back, when it
+ * sleeps and when it ends. What it does there is tests/unit/claim_test.cc and strip_test.cc.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "support/process.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+const std::string kPreload = "LD_PRELOAD=" HELPER_hakmem_shared;
+
+void expect_says(const std::string &text, const std::string &way, std::vector<std::string> environment = {}) {
+  environment.push_back(kPreload);
+  hak_test::Outcome outcome = hak_test::run({HELPER_background_program, way}, environment);
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(outcome.out, text) << outcome.describe();
+}
+
+}  // namespace
+
+TEST(Background, AProcessWithOneThreadStaysSo) { expect_says("1 thread\n", "single"); }
+
+TEST(Background, WhatWasFreedForSleepingThreadsGoesBackWithoutACall) { expect_says("gone\n", "sleepers"); }
+
+TEST(Background, IsNotStartedWhereItIsTurnedOff) { expect_says("there\n", "brief", {"HAKMEM_INT=off"}); }
+
+TEST(Background, EndsWhenTheProgramIsDownToOneThreadAndBeginsAnew) { expect_says("ended\nbegun\n", "ends"); }
+
+TEST(Background, SleepsWhenThereIsNothingToDo) { expect_says("asleep\n", "sleeps"); }
+
+TEST(Background, TakesNoSignals) { expect_says("blocked\n", "signals"); }
+
+TEST(Background, AForkedChildHasItsOwnWhenItHasThreads) { expect_says("1 thread\n1 of the allocator\n", "child"); }
+
+TEST(Background, AProcessWhoseFirstThreadHasEndedEndsWithItsLast) { expect_says("exit with signals\n", "leader"); }
+
+TEST(Background, IdsOfTheProcessCanBeSet) { expect_says("set\n", "ids"); }

@@ -1,0 +1,143 @@
+/* The bell, and the background thread that it wakes. SPDX-License-Identifier: MIT */
+#include "layers.h"
+
+#include <front/bell.h>
+#include <int/background.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+namespace {
+
+using hak_test::used_bytes;
+
+/* A test would hang without its planted end. */
+constexpr int kLongMs = 10000;
+
+bool is_rung() { return atomic32_load_relaxed(&bell_state) == BELL_RUNG; }
+
+/* Something that ends when it is told to. */
+class Waiting {
+ public:
+  template <typename Body>
+  explicit Waiting(Body body)
+      : thread_([this, body] {
+          body();
+          ready_ = true;
+          while (!end_) usleep(1000);
+        }) {
+    while (!ready_) usleep(1000);
+  }
+  ~Waiting() {
+    end_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> ready_{false}, end_{false};
+  std::thread thread_;
+};
+
+/* Waits without using the allocator. */
+template <typename Done> bool comes_true(Done done) {
+  for (int tries = 0; tries < 150 && !done(); tries++) usleep(100000);
+  return done();
+}
+
+}  // namespace
+
+TEST(Bell, RingsForWhoListens) {
+  bell_ring();
+  EXPECT_FALSE(is_rung()) << "nobody listens";
+  EXPECT_FALSE(bell_listen());
+  bell_ring();
+  EXPECT_TRUE(is_rung());
+  EXPECT_TRUE(bell_listen());
+  EXPECT_FALSE(bell_listen()) << "it was rung once";
+  bell_leave();
+  bell_ring();
+  EXPECT_FALSE(is_rung()) << "the listener has left";
+}
+
+TEST(Bell, WakesTheSleeper) {
+  bell_listen();
+  std::atomic<bool> woken{false};
+  std::thread sleeper([&] { woken = bell_sleep(kLongMs); });
+  while (atomic32_load_relaxed(&bell_state) != BELL_SLEEPER) std::this_thread::yield();
+  usleep(10000); /* it falls asleep */
+  bell_ring();
+  sleeper.join();
+  EXPECT_TRUE(woken);
+}
+
+TEST(Bell, IsNotMissedByWhoIsAboutToSleep) {
+  bell_listen();
+  bell_ring();
+  EXPECT_TRUE(bell_sleep(0));
+  EXPECT_TRUE(bell_listen());
+  EXPECT_FALSE(bell_sleep(0)) << "not rung again";
+  EXPECT_FALSE(bell_sleep(0)) << "a sleeper that woke without reason sleeps again";
+  bell_ring();
+  EXPECT_TRUE(bell_sleep(0));
+}
+
+TEST(Bell, IsRungWhereMemoryBecomesFree) {
+  std::vector<void *> blocks(20000);
+  for (void *&block : blocks) block = hak_malloc(100);
+  bell_listen();
+  for (void *block : blocks) hak_free(block);
+  EXPECT_TRUE(bell_listen());
+  void *large = hak_malloc(HAK_MIB(1)), *huge = hak_malloc(HAK_MIB(16));
+  bell_listen();
+  hak_free(huge);
+  EXPECT_TRUE(bell_listen());
+  hak_free(large);
+}
+
+TEST(Bell, IsRungWhenAThreadEnds) {
+  std::thread thread([] {
+    hak_free(hak_malloc(100));
+    bell_listen();
+  });
+  thread.join();
+  EXPECT_TRUE(is_rung());
+}
+
+TEST(Background, GivesBackWhatASleepingThreadDoesNotUse) {
+  if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
+  constexpr size_t kBlocks = 4096, kBytes = 4096;
+  static void *blocks[kBlocks];
+  Waiting owner([] {
+    for (void *&block : blocks) block = hak_malloc(kBytes);
+  });
+  background_prepare();
+  background_start(pthread_create);
+  EXPECT_TRUE(background_runs());
+  size_t before = used_bytes();
+  for (void *block : blocks) hak_free(block);
+  hak_thread_flush();
+  EXPECT_TRUE(comes_true([=] { return used_bytes() < before - kBlocks * kBytes / 10 * 9; })) << used_bytes();
+}
+
+TEST(Background, IsStartedOnce) {
+  if (os_thread_count() == 0) GTEST_SKIP() << "nobody says how many threads there are";
+  Waiting another([] {});
+  uint32_t before = os_thread_count();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; i++) threads.emplace_back([] { background_start(pthread_create); });
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_TRUE(comes_true([=] { return os_thread_count() == before + 1; })) << os_thread_count();
+}
+
+/* What a fork leaves of it: nothing. */
+TEST(Background, IsNotThereInAForkedChild) {
+  Waiting another([] {});
+  background_start(pthread_create);
+  background_after_fork(); /* as in the child */
+  EXPECT_FALSE(background_runs());
+  bell_ring();
+  EXPECT_FALSE(is_rung()) << "nobody listens";
+}

@@ -42,7 +42,7 @@ static bool visit(void) {
   }
   for (; steps < PART_STEPS && arena_tick(now_ms) > 0; steps++) worked++;
   error_settle();
-  return worked > 0;
+  return worked > 0 || steps == PART_STEPS;
 }
 
 /* Beside this one there is one thread, or none: the first of a process counts until all

@@ -73,14 +73,10 @@ static size_t look(owner_t *owner, unit_t slab) {
   return calls;
 }
 
-size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls) {
-  /* A look takes some tens of nanoseconds, a call to the system a microsecond or
-   * several: a few hundredths of the time. */
-  enum { ROUND_MS = 1000, STEP_MS = 10, CALLS_A_MS = 8, LOOKS = 1024 };
-  if (now_ms < owner->look_ms + STEP_MS) return 0;
-  size_t most = min_size((now_ms - owner->look_ms) * CALLS_A_MS, most_calls), calls = 0, slabs = 0;
-  owner->look_ms = now_ms;
-  for (size_t looks = 0; looks < LOOKS && calls < most; looks++) {
+size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls) {
+  enum { ROUND_MS = 1000, LOOKS = 1024 };
+  size_t calls = 0, slabs = 0;
+  for (size_t looks = 0; looks < LOOKS && calls < most_calls; looks++) {
     unit_t slab = owner->next_look;
     if (slab != 0) {
       owner->next_look = map_record(slab)->slab.next;
@@ -98,4 +94,14 @@ size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls) {
   }
   slab_tell_arena(owner);
   return slabs;
+}
+
+size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls) {
+  /* A look takes some tens of nanoseconds, a call to the system a microsecond or
+   * several: a few hundredths of the time. */
+  enum { STEP_MS = 10, CALLS_A_MS = 8 };
+  if (now_ms < owner->look_ms + STEP_MS) return 0;
+  size_t most = min_size((now_ms - owner->look_ms) * CALLS_A_MS, most_calls);
+  owner->look_ms = now_ms;
+  return purge_idle_step(owner, now_ms, most);
 }

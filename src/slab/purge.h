@@ -18,12 +18,14 @@ size_t purge_pages(owner_t *owner);
 
 /* Gives back what lies in slabs that nobody took a block from, or put one into, for
  * a second or two: empty slabs whole, and the free pages of those with half of
- * their blocks free. To be called often: does a little every few ms, and makes about
- * `most_calls` calls to the system at the most, and no more than some for each
- * millisecond that has passed. Returns how many slabs it worked on. */
-size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls);
+ * their blocks free. A part at a time: makes about `most_calls` calls to the system at the
+ * most; rounds over all slabs begin a second apart. Returns how many slabs it worked on. */
+size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls);
 enum { PURGE_STEP_CALLS = 64 }; /* some tenths of a millisecond */
-/* Whether its round over the owner's slabs has begun and not ended. */
+/* The same for whoever has other things to do: to be called often, does a little every few
+ * ms, no more than some calls for each millisecond that has passed. */
+size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls);
+/* Whether a round over the owner's slabs has begun and not ended. */
 HAK_INLINE bool purge_is_under_way(const owner_t *owner) { return owner->next_look != 0 || owner->look_class != 0; }
 
 HAK_C_END

@@ -26,7 +26,9 @@ static bool collect_step(owner_t *owner) {
 }
 
 static bool tidy_step(owner_t *owner, uint64_t now_ms) {
-  return collect_step(owner) || purge_idle(owner, now_ms, PURGE_STEP_CALLS) > 0;
+  if (collect_step(owner)) return true;
+  purge_idle_step(owner, now_ms, PURGE_STEP_CALLS);
+  return purge_is_under_way(owner);
 }
 
 static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flush) {
@@ -54,7 +56,7 @@ static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *st
   bool worked = strip != NULL && strip(owner);
   worked = tidy_step(owner, now_ms) || worked;
   owner->seen_activity = owner_activity(owner); /* what we have flushed is not the thread's doing */
-  owner->idle_visits = worked || purge_is_under_way(owner) ? 0 : owner->idle_visits + 1;
+  owner->idle_visits = worked ? 0 : owner->idle_visits + 1;
   claim_end(owner);
   return worked ? TIDY_MORE : TIDY_DONE;
 }
@@ -68,7 +70,7 @@ static tidied_t tidy_owner(owner_t *owner, uint32_t self, uint64_t now_ms, tidy_
 
 tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) {
   uint32_t made = pool_owner_count();
-  if (made < 2 && pool_pooled_count() == 0) return TIDY_NOTHING;
+  if (made == 0) return TIDY_NOTHING;
   if (now_ms < atomic64_load_relaxed(&turn.ended_ms) + TIDY_ROUND_MS) return TIDY_NOTHING;
   uint32_t self = os_thread_id();
   bool ends = false;
@@ -85,7 +87,7 @@ tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) 
     }
     pool_leave();
   }
-  return tidied;
+  return ends || tidied == TIDY_MORE ? tidied : TIDY_DONE; /* others have not had their turn */
 }
 
 /* Works on each owner that is pooled or, if `attached`, another thread's and can be

@@ -34,9 +34,9 @@ size_t tidy_purge_pages(void);
  * come often, and go on where the last one stopped; rounds over all owners begin half a
  * second apart. */
 typedef enum {
-  TIDY_NOTHING, /* there was nothing to do      */
-  TIDY_DONE,    /* it took time, and that is all */
-  TIDY_MORE,    /* there may be more to do      */
+  TIDY_NOTHING, /* there is nothing to do before the next round */
+  TIDY_DONE,    /* it took time, and that is all                */
+  TIDY_MORE,    /* an owner had something to give back, and may have more */
 } tidied_t;
 tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip);
 

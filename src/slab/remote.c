@@ -40,8 +40,8 @@ static void announce(unit_t slab) {
   } while (starts_shared_slab(slab, word));
 }
 
-/* The slab was gone after we had put our bits there, or it is another, of fewer words. In a right program its owner has
- * collected them. Else the blocks were free before, and as the slab may be made anew the
+/* The slab was gone after we had put our bits there, or another is in its place whose
+ * bitmap is shorter. In a right program its owner has collected them. Else the blocks were free before, and as the slab may be made anew the
  * bits must not stay: the owner looks for them after it has said in the word that the
  * slab is gone (unmake_slab), we take them back after we have seen that. So the freer or
  * the owner finds each, and only one of them. Returns those that are ours to report. */

@@ -269,7 +269,8 @@ size_t arena_tick(uint64_t now_ms) {
 size_t arena_relieve_now(size_t freed_units) {
   enum { REFUSED_MS = 1000 };
   if (!is_ready()) return 0;
-  size_t most = PURGE_UNITS + freed_units, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  /* What is kept shrinks by an eighth of what was freed. */
+  size_t most = PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
   size_t purged = purge(UINT64_MAX, most, calls, keep_share, 0);
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();

@@ -53,7 +53,7 @@ bool arena_has(size_t unit);
  * went.
  * tick: those older than a second, 2 MiB at the most; cheap when there is nothing to do.
  * relieve: what is dirty beyond the share that is kept, as much as the caller has just
- *   freed, and 2 MiB.
+ *   freed, an eighth more, and 2 MiB.
  * purge: all but `keep_bytes`. */
 size_t arena_tick(uint64_t now_ms);
 size_t arena_relieve_now(size_t freed_units);

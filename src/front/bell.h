@@ -4,9 +4,11 @@
  * boundary, and when a thread ends.
  *
  * A ring costs a look at one word, unless the listener has heard none since it looked last.
- * The look is relaxed and may be out of date by a moment, so a ring may be missed just when
- * the listener begins to look around. It looks around several times more before it falls
- * asleep, some tenths of a second apart.
+ * Invariant: who has rung wakes the listener, or keeps it from falling asleep, and it sees
+ * what they have freed when it looks around next (tests/model/weak/src/protocols/bell.rs).
+ * The look at the word is relaxed, and may be out of date by a moment: somebody may believe
+ * that it has been rung already when the listener has just heard that. So the listener
+ * looks around several times more before it falls asleep, some tenths of a second apart.
  *
  * SPDX-License-Identifier: MIT
  */

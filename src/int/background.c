@@ -103,7 +103,7 @@ static bool start_with(background_create_fn *create, size_t stack_bytes) {
 }
 
 /* Not under a filter: it would make calls when the program expects none. */
-static bool may_start(void) { return config()->background && !background_runs() && os_is_unfiltered(); }
+static bool may_start(void) { return config()->background && os_is_unfiltered(); }
 
 void background_prepare(void) {
   if (config()->background && !background_runs()) os_fence_all_threads();

@@ -1,63 +1,29 @@
 //! The lock of src/os/lock.h and lock.c: a word that is 0 or its holder's number, with
 //! a bit that says that somebody may sleep, and a futex.
 //!
-//! The futex is the kernel's: a waiter compares and falls asleep in one step as seen by
-//! whoever wakes, and a wake-up looks for sleepers after what its thread did before.
-//! Here it is a word with a bit for each sleeper and a count of wake-ups: who waits
-//! reads it, looks at the lock, and adds itself if nothing has happened in between. The
-//! executions where something has are those of a waiter that came later.
-//!
 //! Left out: spinning, which only delays; wake-ups without reason, which only let a
 //! waiter look again, and would hide a lost one.
 //!
 //! SPDX-License-Identifier: MIT
 use crate::check::{Protocol, Scenario};
-use crate::expr::Expr;
 use crate::program::{Loc, Order::*, Program};
 use crate::thread::Thread;
 
+use super::futex::Futex;
+
 /// Somebody may sleep.
 const WAITERS: i64 = 16;
-/// One wake-up, above the bits of the sleepers.
-const WAKE: i64 = 64;
-const SLEEPERS: i64 = 7;
 
 #[derive(Clone, Copy)]
 struct Lock {
     word: Loc,
-    futex: Loc,
+    futex: Futex,
     data: Loc,
 }
 
 fn lock(p: &mut Program) -> Lock {
-    Lock { word: p.var("lock", 0), futex: p.var("futex", 0), data: p.var("data", 0) }
-}
-
-fn futex_wait(t: &mut Thread, l: &Lock, me: i64, expected: Expr) {
-    let seen = t.load(l.futex, Acquire, "futex: wait begins");
-    let sleeps = t.local(1);
-    if !t.bug("futex_wait does not compare") {
-        let word = t.load(l.word, Relaxed, "futex: wait compares");
-        t.set(sleeps, word.is(expected));
-    }
-    t.if_(sleeps.is(1), |t| {
-        t.sure_cas(l.futex, seen, seen | (1 << (me - 1)), AcqRel, "futex: wait sleeps");
-        t.await_bits(l.futex, 1 << (me - 1), 0, Acquire, "futex: wait is woken");
-    });
-}
-
-/// Any one of the sleepers, if there are some. The lock wakes several: one has to be enough.
-fn futex_wake(t: &mut Thread, l: &Lock) {
-    let chosen = t.choose(3);
-    let seen = t.load(l.futex, Acquire, "futex: wake looks");
-    let one = t.local(0);
-    for sleeper in 0..3 {
-        t.if_(chosen.is(sleeper), |t| t.set(one, seen & (1 << sleeper)));
-    }
-    // Without sleepers, one of the three choices is enough.
-    let nobody = (seen & SLEEPERS).is(0);
-    t.assume((nobody & chosen.is(0)) | (!nobody & one.is_not(0)));
-    t.sure_cas(l.futex, seen, seen - one + WAKE, AcqRel, "futex: wake");
+    let word = p.var("lock", 0);
+    Lock { word, futex: Futex::new(p, word), data: p.var("data", 0) }
 }
 
 fn acquire(t: &mut Thread, l: &Lock, me: i64, tries: usize) {
@@ -79,9 +45,9 @@ fn acquire(t: &mut Thread, l: &Lock, me: i64, tries: usize) {
                         let old = t.cas(l.word, seen, seen | WAITERS, Relaxed, "lock wait: set bit");
                         t.if_(old.is_not(seen), |t| t.leave(0));
                     });
-                    futex_wait(t, l, me, seen | WAITERS);
+                    l.futex.wait(t, me, seen | WAITERS);
                 } else {
-                    futex_wait(t, l, me, seen);
+                    l.futex.wait(t, me, seen);
                 }
             });
         });
@@ -91,9 +57,9 @@ fn acquire(t: &mut Thread, l: &Lock, me: i64, tries: usize) {
 fn release(t: &mut Thread, l: &Lock) {
     let old = t.exchange(l.word, 0, Release, "lock_release: exchange");
     if t.bug("release wakes only if the bit is not set") {
-        t.if_((old & WAITERS).is(0), |t| futex_wake(t, l));
+        t.if_((old & WAITERS).is(0), |t| l.futex.wake(t));
     } else {
-        t.if_((old & WAITERS).is_not(0), |t| futex_wake(t, l));
+        t.if_((old & WAITERS).is_not(0), |t| l.futex.wake(t));
     }
 }
 

@@ -6,7 +6,9 @@ use crate::check::Protocol;
 use crate::program::{Loc, Order::*};
 use crate::thread::Thread;
 
+mod bell;
 mod claim;
+mod futex;
 mod lock;
 mod ownership;
 mod publication;
@@ -21,6 +23,7 @@ pub fn all() -> Vec<Protocol> {
         publication::protocol(),
         claim::protocol(),
         strip::protocol(),
+        bell::protocol(),
     ]
 }
 

@@ -212,6 +212,7 @@ static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
   if (bytes <= min_size(old_bytes, LARGE_MAX_BYTES / 2)) return realloc_smaller(block, old_bytes, bytes);
   void *moved = huge_realloc(block, bytes);
+  bell_ring();
   if (moved != NULL) return moved;
   return map_lookup(block) == word_make(0, KIND_HUGE) ? no_memory() : lost_to_another(block, 0);
 }

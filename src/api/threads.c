@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "../front/thread.h"
 #include "../int/background.h"
 
 #include <dlfcn.h>
@@ -11,21 +12,24 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The C library's, or that of another library which is asked before it. */
-static background_create_fn *next_create;
+/* The C library's, or that of another library which is asked before it: its address, or 0.
+ * Relaxed: whoever looks it up stores the same. */
+static atomic64 next_create;
 
 /* Before any other library's constructor: later, another thread may hold the loader's lock, in
  * a constructor that waits for a thread which starts one. */
 __attribute__((constructor(102))) static void find_next(void) {
-  *(void **)&next_create = dlsym(RTLD_NEXT, "pthread_create");
+  atomic64_store_relaxed(&next_create, (uintptr_t)dlsym(RTLD_NEXT, "pthread_create"));
 }
 
 EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*body)(void *),
                           void *restrict argument) {
-  if (next_create == NULL) find_next();
-  if (next_create == NULL) return EAGAIN;
+  if (atomic64_load_relaxed(&next_create) == 0) find_next();
+  background_create_fn *create = (background_create_fn *)atomic64_load_relaxed(&next_create);
+  if (create == NULL) return EAGAIN;
+  thread_watch();
   background_prepare();
-  int error = next_create(thread, attributes, body, argument);
-  if (error == 0) background_start(next_create);
+  int error = create(thread, attributes, body, argument);
+  if (error == 0) background_start(create);
   return error;
 }

@@ -22,7 +22,7 @@ static __thread bool thread_has_ended __attribute__((tls_model("initial-exec")))
  * found by pool_attach.                                                          */
 static pthread_key_t thread_key;
 static atomic32 thread_key_exists; /* release after the key: pairs with the acquires of this file */
-enum { THREAD_HAS_HEAP = 1, THREAD_ENDS };
+enum { THREAD_IS_WATCHED = 1, THREAD_ENDS };
 
 static void set_thread_state(uintptr_t state) {
   if (atomic32_load_acquire(&thread_key_exists)) pthread_setspecific(thread_key, (void *)state);
@@ -54,7 +54,7 @@ static atomic32 leader_has_ended; /* release: pairs with the acquire below */
 bool thread_leader_has_ended(void) { return atomic32_load_acquire(&leader_has_ended) != 0; }
 
 static void thread_ends(void *value) {
-  if ((uintptr_t)value == THREAD_HAS_HEAP) {
+  if ((uintptr_t)value == THREAD_IS_WATCHED) {
     set_thread_state(THREAD_ENDS);
     return;
   }
@@ -62,7 +62,7 @@ static void thread_ends(void *value) {
   the_heap = &the_null_heap;
   thread_has_ended = true;
   if (heap != &the_null_heap) detach(heap);
-  if (os_thread_id() == os_process_id()) atomic32_store_release(&leader_has_ended, 1);
+  if (!thread_leader_has_ended() && os_thread_id() == os_process_id()) atomic32_store_release(&leader_has_ended, 1);
   bell_ring(); /* somebody may have to look after what it leaves, and for who is left */
 }
 
@@ -73,6 +73,12 @@ void thread_prepare(void) {
   if (!atomic32_load_relaxed(&thread_key_exists) && pthread_key_create(&thread_key, thread_ends) == 0)
     atomic32_store_release(&thread_key_exists, 1);
   lock_release(&lock);
+}
+
+void thread_watch(void) {
+  thread_prepare();
+  if (!atomic32_load_acquire(&thread_key_exists) || thread_has_ended || pthread_getspecific(thread_key) != NULL) return;
+  set_thread_state(THREAD_IS_WATCHED);
 }
 
 /* ---- Entering ------------------------------------------------------------------*/
@@ -96,7 +102,7 @@ heap_t *thread_enter(void) {
       if (heap == NULL) return NULL;
       if (!thread_has_ended) {
         the_heap = heap; /* first: pthread_setspecific may allocate */
-        set_thread_state(THREAD_HAS_HEAP);
+        set_thread_state(THREAD_IS_WATCHED);
       }
     }
     if (HAK_LIKELY(enter(heap))) return heap;
@@ -117,6 +123,7 @@ void thread_flush(void) {
   if (heap == NULL) return;
   flush_heap(heap);
   thread_leave(heap);
+  bell_ring();
 }
 
 void thread_before_fork(void) { pool_before_fork(); }

@@ -21,8 +21,10 @@ void thread_leave(heap_t *heap);
 void thread_flush(void);
 
 /* Whether the first thread of the process has ended, which does not end the process while
- * there are others. Acquire. */
+ * there are others; as far as it was noticed. Acquire. */
 bool thread_leader_has_ended(void);
+/* The calling thread's end is to be noticed, although it may never need a heap. */
+void thread_watch(void);
 
 /* Prepares thread ends to be noticed; before the first heap, any number of times. */
 void thread_prepare(void);

@@ -12,22 +12,32 @@
 #include "../support/error.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 
 enum {
   ROUND_MS = 500,
-  WORK_MS = 20,             /* between parts of a round, while there is work */
-  PART_STEPS = 64,          /* some tenths of a millisecond each             */
-  QUIET_ROUNDS = 6,         /* before it sleeps: what lies idle is given back after some seconds */
-  STACK_BYTES = 512 * 1024, /* the last thread of a process runs its exit handlers */
+  WORK_MS = 20,      /* between parts of a round, while there is work */
+  PART_STEPS = 64,   /* some tenths of a millisecond each             */
+  QUIET_ROUNDS = 6,  /* before it sleeps: what lies idle is given back after some seconds */
+  ALONE_ROUNDS = 4,  /* before it ends: programs that start threads do so again soon      */
+  LOOK_MS = 30000,   /* asleep, it looks whether it is alone: not every end of a thread rings */
+  REFUSED_MS = 1000, /* then it may be tried again to start it        */
 };
 
 static struct {
   atomic32 runs;         /* from the decision to start it until it ends           */
   sigset_t program_mask; /* of the thread that started it; written before it runs */
+  uint64_t refused_ms;   /* when it could not be started; guarded by `runs`       */
+  cpu_set_t processors;  /* where the process ran when it started                 */
+  bool knows_processors;
 } background;
 
 bool background_runs(void) { return atomic32_load_relaxed(&background.runs) != 0; }
+
+void background_init(void) {
+  background.knows_processors = sched_getaffinity(0, sizeof background.processors, &background.processors) == 0;
+}
 
 /* ---- The thread ------------------------------------------------------------------*/
 
@@ -49,16 +59,30 @@ static bool visit(void) {
  * have ended. Where nobody says how many there are it is better not to stay. */
 static bool is_alone(void) { return os_thread_count() <= 2; }
 
-/* Nobody else would end the process. */
-static bool is_left_behind(void) { return thread_leader_has_ended() && is_alone(); }
-
-/* Until there was nothing to do for some rounds. */
-static void work(void) {
-  for (int quiet = 0; quiet < QUIET_ROUNDS && !is_left_behind();) {
+/* Until there was nothing to do for some rounds. Returns whether it shall end: it is alone,
+ * or the program has installed a filter of system calls. */
+static bool work(void) {
+  int quiet = 0, alone = 0;
+  while (quiet < QUIET_ROUNDS) {
+    if (!os_is_unfiltered()) return true; /* asked first, while no gate is held: it may end this thread */
     bool was_rung = bell_listen(), worked = visit();
     quiet = worked || was_rung ? 0 : quiet + 1;
-    os_sleep(worked ? WORK_MS : ROUND_MS);
+    /* If the first thread has ended, nobody but the last one ends the process: us, at once. */
+    bool may_be_last = thread_leader_has_ended();
+    if (!worked || may_be_last) alone = is_alone() ? alone + 1 : 0;
+    if (alone >= (may_be_last ? 1 : ALONE_ROUNDS)) return true;
+    if (worked) os_sleep(WORK_MS);
+    else if (may_be_last) os_sleep(WORK_MS), bell_sleep(ROUND_MS);
+    else os_sleep(ROUND_MS);
   }
+  return false;
+}
+
+static bool sleep_until_rung(void) {
+  bool is_rung = false;
+  while (!is_rung && os_is_unfiltered() && !is_alone())
+    is_rung = bell_sleep(thread_leader_has_ended() ? ROUND_MS : LOOK_MS);
+  return is_rung;
 }
 
 /* Whether it is over. The program may start a thread just now and find that we run. So we
@@ -75,10 +99,8 @@ static void *run(void *unused) {
   (void)unused;
   os_name_thread("hakmem-int");
   do {
-    work();
-    /* Nobody rings for a thread that ends without having used the allocator. */
-    while (!is_alone() && !bell_sleep(thread_leader_has_ended() ? ROUND_MS : OS_FOR_EVER)) continue;
-  } while (!is_alone() || !ends());
+    while (!work() && sleep_until_rung()) continue;
+  } while (!ends());
   /* If no other thread is left, the program's exit handlers run here. */
   if (thread_leader_has_ended()) pthread_sigmask(SIG_SETMASK, &background.program_mask, NULL);
   return NULL;
@@ -86,16 +108,18 @@ static void *run(void *unused) {
 
 /* ---- Starting it -----------------------------------------------------------------*/
 
-/* Without the priority of the thread that starts it, which may be a realtime one. */
-static bool start_with(background_create_fn *create, size_t stack_bytes) {
+/* On a stack as the program's threads have: see the end of run. Without the priority of the
+ * thread that starts it, which may be a realtime one, and on all processors, whatever that
+ * is bound to. */
+static bool start_with(background_create_fn *create, bool on_all_processors) {
   static const struct sched_param no_priority = {0};
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
   pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
   pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
   pthread_attr_setschedparam(&attributes, &no_priority);
+  if (on_all_processors) pthread_attr_setaffinity_np(&attributes, sizeof background.processors, &background.processors);
   pthread_t thread;
   bool created = create(&thread, &attributes, run, NULL) == 0;
   pthread_attr_destroy(&attributes);
@@ -103,7 +127,9 @@ static bool start_with(background_create_fn *create, size_t stack_bytes) {
 }
 
 /* Not under a filter: it would make calls when the program expects none. */
-static bool may_start(void) { return config()->background && os_is_unfiltered(); }
+static bool may_start(void) {
+  return config()->background && atomic32_load_seq(&background.runs) == 0 && os_is_unfiltered();
+}
 
 void background_prepare(void) {
   if (config()->background && !background_runs()) os_fence_all_threads();
@@ -112,14 +138,19 @@ void background_prepare(void) {
 void background_start(background_create_fn *create) {
   uint32_t nobody = 0;
   int saved_errno = errno;
-  if (atomic32_load_seq(&background.runs) == 0 && may_start()) {
+  if (may_start()) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* it inherits them blocked; and no handler forks in between */
     if (atomic32_cas_acq_rel(&background.runs, &nobody, 1)) {
+      uint64_t now_ms = os_now_ms();
       background.program_mask = before;
-      /* Thread-local variables may need a larger stack. */
-      if (!start_with(create, STACK_BYTES) && !start_with(create, 0)) atomic32_store_seq(&background.runs, 0);
+      bool may_try = background.refused_ms == 0 || now_ms >= background.refused_ms + REFUSED_MS;
+      /* The processors may have been taken from the process since. */
+      bool started = may_try &&
+                     ((background.knows_processors && start_with(create, true)) || start_with(create, false));
+      if (may_try && !started) background.refused_ms = now_ms;
+      if (!started) atomic32_store_seq(&background.runs, 0);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
   }

@@ -6,14 +6,15 @@
  * malloc and free may be called with any lock of the C library held, which
  * pthread_create(3) may want. It sleeps until memory has become free (front/bell.h). Then it
  * visits the owners of threads that sleep or have ended, and the arena's dirty memory, every
- * half second, until there has been nothing to do for some seconds. So it does not wake an
- * idle process. When the program is down to one thread it ends, and is started again with
- * the next.
+ * half second, until there has been nothing to do for some seconds. In an idle process it
+ * wakes twice a minute, to see whether it is alone: when the program has been down to one
+ * thread for some rounds it ends, and is started again with the next.
  *
  * All signals are blocked in it. It is not there in a forked child until that starts a
- * thread. Where there is none (programs with one thread, static programs, where it cannot be
- * started, under a filter of system calls, with HAKMEM_INT=off) the program's threads do its
- * work at batch boundaries, as they do beside it.
+ * thread. Where there is none (programs with one thread, static programs, threads that are
+ * started otherwise than by pthread_create, where it cannot be started, under a filter of
+ * system calls, with HAKMEM_INT=off) the program's threads do its work at batch boundaries, as
+ * they do beside it.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -30,6 +31,8 @@ HAK_C_BEGIN
 typedef int background_create_fn(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
                                  void *argument);
 
+/* When the library starts: where the process may run. */
+void background_init(void);
 /* Before the program starts a thread: prepares what costs much more when there are several. */
 void background_prepare(void);
 /* The program has just started a thread by `create`. Starts ours by it, if there is none.

@@ -21,7 +21,7 @@ enum {
   PART_STEPS = 64,   /* some tenths of a millisecond each             */
   QUIET_ROUNDS = 6,  /* before it sleeps: what lies idle is given back after some seconds */
   ALONE_ROUNDS = 4,  /* before it ends: programs that start threads do so again soon      */
-  LOOK_MS = 30000,   /* asleep, it looks whether it is alone: not every end of a thread rings */
+  LOOK_MS = 10000,   /* asleep, it looks whether it is alone: not every end of a thread rings */
   REFUSED_MS = 1000, /* then it may be tried again to start it        */
 };
 

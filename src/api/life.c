@@ -49,7 +49,6 @@ __attribute__((constructor(101))) static void start(void) {
 #endif
   config_read(environment);
   thread_prepare();
-  background_init();
   /* The first one makes the system prepare for it, which takes some microseconds while
    * there is one thread, and ten milliseconds when there are several: for claims. */
   os_fence_all_threads();

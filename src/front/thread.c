@@ -52,6 +52,12 @@ static void detach(heap_t *heap) {
 static atomic32 leader_has_ended; /* release: pairs with the acquire below */
 
 bool thread_leader_has_ended(void) { return atomic32_load_acquire(&leader_has_ended) != 0; }
+void thread_await_leaders_end(int milliseconds) { os_futex_wait(&leader_has_ended, 0, milliseconds); }
+
+static void leader_ends(void) {
+  atomic32_store_release(&leader_has_ended, 1);
+  os_futex_wake(&leader_has_ended, 1);
+}
 
 static void thread_ends(void *value) {
   if ((uintptr_t)value == THREAD_IS_WATCHED) {
@@ -62,7 +68,7 @@ static void thread_ends(void *value) {
   the_heap = &the_null_heap;
   thread_has_ended = true;
   if (heap != &the_null_heap) detach(heap);
-  if (!thread_leader_has_ended() && os_thread_id() == os_process_id()) atomic32_store_release(&leader_has_ended, 1);
+  if (!thread_leader_has_ended() && os_thread_id() == os_process_id()) leader_ends();
   bell_ring(); /* somebody may have to look after what it leaves, and for who is left */
 }
 

@@ -23,6 +23,8 @@ void thread_flush(void);
 /* Whether the first thread of the process has ended, which does not end the process while
  * there are others; as far as it was noticed. Acquire. */
 bool thread_leader_has_ended(void);
+/* Sleeps until that is so, for `milliseconds` at the most. */
+void thread_await_leaders_end(int milliseconds);
 /* The calling thread's end is to be noticed, although it may never need a heap. */
 void thread_watch(void);
 

@@ -23,21 +23,18 @@ enum {
   ALONE_ROUNDS = 4,  /* before it ends: programs that start threads do so again soon      */
   LOOK_MS = 10000,   /* asleep, it looks whether it is alone: not every end of a thread rings */
   REFUSED_MS = 1000, /* then it may be tried again to start it        */
+  /* Of the last thread of a process, in which its exit handlers run; but programs that lock
+   * their memory, or limit it, have all of it to pay. */
+  STACK_BYTES = 2 * 1024 * 1024,
 };
 
 static struct {
   atomic32 runs;         /* from the decision to start it until it ends           */
   sigset_t program_mask; /* of the thread that started it; written before it runs */
-  uint64_t refused_ms;   /* when it could not be started; guarded by `runs`       */
-  cpu_set_t processors;  /* where the process ran when it started                 */
-  bool knows_processors;
+  atomic64 refused_ms;   /* when it could not be started; relaxed                 */
 } background;
 
 bool background_runs(void) { return atomic32_load_relaxed(&background.runs) != 0; }
-
-void background_init(void) {
-  background.knows_processors = sched_getaffinity(0, sizeof background.processors, &background.processors) == 0;
-}
 
 /* ---- The thread ------------------------------------------------------------------*/
 
@@ -46,7 +43,8 @@ static bool visit(void) {
   uint64_t now_ms = os_now_ms();
   tidied_t tidied = TIDY_MORE;
   int steps = 0, worked = 0;
-  for (; steps < PART_STEPS && tidied != TIDY_NOTHING; steps++) {
+  /* A filter that is installed just now had better find no gate held, see work. */
+  for (; steps < PART_STEPS && tidied != TIDY_NOTHING && os_is_unfiltered(); steps++) {
     tidied = tidy_some(now_ms, flush_step, strip_if_unused);
     worked += tidied == TIDY_MORE;
   }
@@ -73,7 +71,7 @@ static bool work(void) {
     if (alone >= (may_be_last ? 1 : ALONE_ROUNDS)) return true;
     if (worked) os_sleep(WORK_MS);
     else if (may_be_last) os_sleep(WORK_MS), bell_sleep(ROUND_MS);
-    else os_sleep(ROUND_MS);
+    else thread_await_leaders_end(ROUND_MS);
   }
   return false;
 }
@@ -108,31 +106,58 @@ static void *run(void *unused) {
 
 /* ---- Starting it -----------------------------------------------------------------*/
 
-/* On a stack as the program's threads have: see the end of run. Without the priority of the
- * thread that starts it, which may be a realtime one, and on all processors, whatever that
- * is bound to. */
-static bool start_with(background_create_fn *create, bool on_all_processors) {
+/* Whether the calling thread has a realtime priority, which ours had better not have. */
+static bool is_realtime(void) {
+  struct sched_param priority;
+  int policy;
+  return pthread_getschedparam(pthread_self(), &policy, &priority) == 0 && (policy == SCHED_FIFO || policy == SCHED_RR);
+}
+
+static void choose_stack(pthread_attr_t *attributes) {
+  size_t bytes;
+  if (pthread_attr_getstacksize(attributes, &bytes) == 0 && bytes > STACK_BYTES)
+    pthread_attr_setstacksize(attributes, STACK_BYTES);
+}
+
+static void choose_schedule(pthread_attr_t *attributes) {
   static const struct sched_param no_priority = {0};
+  if (!is_realtime()) return;
+  pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
+  pthread_attr_setschedpolicy(attributes, SCHED_OTHER);
+  pthread_attr_setschedparam(attributes, &no_priority);
+}
+
+/* Those of the process's first thread: the calling one may be bound to its own. */
+static void choose_processors(pthread_attr_t *attributes) {
+  cpu_set_t processors;
+  if (sched_getaffinity((pid_t)os_process_id(), sizeof processors, &processors) == 0)
+    pthread_attr_setaffinity_np(attributes, sizeof processors, &processors);
+}
+
+static bool start_with(background_create_fn *create, bool chosen) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
-  pthread_attr_setschedpolicy(&attributes, SCHED_OTHER);
-  pthread_attr_setschedparam(&attributes, &no_priority);
-  if (on_all_processors) pthread_attr_setaffinity_np(&attributes, sizeof background.processors, &background.processors);
+  if (chosen) choose_stack(&attributes), choose_schedule(&attributes), choose_processors(&attributes);
   pthread_t thread;
   bool created = create(&thread, &attributes, run, NULL) == 0;
   pthread_attr_destroy(&attributes);
   return created;
 }
 
+static bool was_refused_lately(void) {
+  uint64_t refused_ms = atomic64_load_relaxed(&background.refused_ms);
+  return refused_ms != 0 && os_now_ms() - refused_ms < REFUSED_MS; /* not if the clock has gone back */
+}
+
 /* Not under a filter: it would make calls when the program expects none. */
 static bool may_start(void) {
-  return config()->background && atomic32_load_seq(&background.runs) == 0 && os_is_unfiltered();
+  return config()->background && atomic32_load_seq(&background.runs) == 0 && !was_refused_lately() &&
+         os_is_unfiltered();
 }
 
 void background_prepare(void) {
-  if (config()->background && !background_runs()) os_fence_all_threads();
+  if (may_start()) os_fence_all_threads();
 }
 
 void background_start(background_create_fn *create) {
@@ -143,14 +168,12 @@ void background_start(background_create_fn *create) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* it inherits them blocked; and no handler forks in between */
     if (atomic32_cas_acq_rel(&background.runs, &nobody, 1)) {
-      uint64_t now_ms = os_now_ms();
       background.program_mask = before;
-      bool may_try = background.refused_ms == 0 || now_ms >= background.refused_ms + REFUSED_MS;
-      /* The processors may have been taken from the process since. */
-      bool started = may_try &&
-                     ((background.knows_processors && start_with(create, true)) || start_with(create, false));
-      if (may_try && !started) background.refused_ms = now_ms;
-      if (!started) atomic32_store_seq(&background.runs, 0);
+      /* Thread-local variables may need a larger stack, and the processors be others by now. */
+      if (!start_with(create, true) && !start_with(create, false)) {
+        atomic64_store_relaxed(&background.refused_ms, os_now_ms());
+        atomic32_store_seq(&background.runs, 0);
+      }
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
   }

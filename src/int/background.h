@@ -31,8 +31,6 @@ HAK_C_BEGIN
 typedef int background_create_fn(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
                                  void *argument);
 
-/* When the library starts: where the process may run. */
-void background_init(void);
 /* Before the program starts a thread: prepares what costs much more when there are several. */
 void background_prepare(void);
 /* The program has just started a thread by `create`. Starts ours by it, if there is none.

@@ -17,8 +17,9 @@
 
 enum {
   ROUND_MS = 500,
-  WORK_MS = 20,      /* between parts of a round, while there is work */
-  PART_STEPS = 64,   /* some tenths of a millisecond each             */
+  PART_STEPS = 64,   /* of a round, some tenths of a millisecond each */
+  PAUSE_MS = 1,      /* after each: whoever waits for a gate had better have it */
+  LAST_MS = 20,      /* between looks whether it is the last          */
   QUIET_ROUNDS = 6,  /* before it sleeps: what lies idle is given back after some seconds */
   ALONE_ROUNDS = 4,  /* before it ends: programs that start threads do so again soon      */
   LOOK_MS = 10000,   /* asleep, it looks whether it is alone: not every end of a thread rings */
@@ -46,9 +47,9 @@ static bool visit(void) {
   /* A filter that is installed just now had better find no gate held, see work. */
   for (; steps < PART_STEPS && tidied != TIDY_NOTHING && os_is_unfiltered(); steps++) {
     tidied = tidy_some(now_ms, flush_step, strip_if_unused);
-    worked += tidied == TIDY_MORE;
+    if (tidied == TIDY_MORE) worked++, os_sleep(PAUSE_MS);
   }
-  for (; steps < PART_STEPS && arena_tick(now_ms) > 0; steps++) worked++;
+  for (; steps < PART_STEPS && arena_tick(now_ms) > 0; steps++) worked++, os_sleep(PAUSE_MS);
   error_settle();
   return worked > 0 || steps == PART_STEPS;
 }
@@ -69,8 +70,8 @@ static bool work(void) {
     bool may_be_last = thread_leader_has_ended();
     if (!worked || may_be_last) alone = is_alone() ? alone + 1 : 0;
     if (alone >= (may_be_last ? 1 : ALONE_ROUNDS)) return true;
-    if (worked) os_sleep(WORK_MS);
-    else if (may_be_last) os_sleep(WORK_MS), bell_sleep(ROUND_MS);
+    if (worked) continue;
+    if (may_be_last) os_sleep(LAST_MS), bell_sleep(ROUND_MS);
     else thread_await_leaders_end(ROUND_MS);
   }
   return false;

@@ -91,8 +91,8 @@ bool has_background() {
 
 /* Looks seldom, and lets the allocator alone meanwhile. */
 template <typename Done> bool comes_true_if_let_alone(Done done) {
-  for (int waited = 0; waited < kSeconds; waited += 8) {
-    sleep(8);
+  for (int waited = 0; waited < kSeconds; waited += 5) {
+    sleep(5);
     if (done()) return true;
   }
   return false;
@@ -183,7 +183,7 @@ int sleepers(bool waits) {
   sleepers.free_all();
   auto gone = [=] { return hak_test::resident_bytes() < before + kAll / 10; };
   if (waits) comes_true(gone);
-  else sleep(6);
+  else sleep(4);
   return say(gone() ? "gone" : "there");
 }
 

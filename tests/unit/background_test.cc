@@ -43,7 +43,7 @@ class Waiting {
 
 /* Waits without using the allocator. */
 template <typename Done> bool comes_true(Done done) {
-  for (int tries = 0; tries < 150 && !done(); tries++) usleep(100000);
+  for (int tries = 0; tries < 100 && !done(); tries++) usleep(100000);
   return done();
 }
 

@@ -157,14 +157,16 @@ TEST_F(Claim, WhoHasClaimedIsAlone) {
       inside.owner.store(false, std::memory_order_relaxed);
       thread_leave(mine);
       /* As long as a membarrier takes, which is not the same on each machine at each moment. */
-      for (volatile std::size_t i = random.below(500) << random.below(9); i > 0;) i = i - 1;
+      for (volatile std::size_t i = random.below(500) << random.below(12); i > 0;) i = i - 1;
     }
   });
   while (heap == nullptr) std::this_thread::yield();
   owner_t *owner = &heap.load()->owner;
-  int had = 0;
-  for (int tries = 0; tries < 1000000 && had < 10000; tries++) {
-    if (!claim(owner)) continue;
+  for (int had = 0; had < 2000;) {
+    if (!claim(owner)) {
+      std::this_thread::yield(); /* the owner may be busy, and have no processor */
+      continue;
+    }
     had++;
     inside.claimer.store(true, std::memory_order_relaxed);
     for (int j = 0; j < 20; j++) both += inside.owner.load(std::memory_order_relaxed);
@@ -174,7 +176,6 @@ TEST_F(Claim, WhoHasClaimedIsAlone) {
   end = true;
   thread.join();
   EXPECT_EQ(both, 0);
-  EXPECT_GT(had, 0);
 }
 
 TEST_F(Claim, AThreadWaitsForTheEndOfAClaim) {

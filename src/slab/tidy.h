@@ -27,17 +27,17 @@ void tidy_sweep(tidy_flush_fn *flush);
 void tidy_sweep_attached(tidy_flush_fn *strip);
 /* purge_pages for all pooled owners, and for those of other threads that can be claimed. */
 size_t tidy_purge_pages(void);
+typedef enum {
+  TIDY_NOTHING, /* there is nothing to do before the next round */
+  TIDY_DONE,    /* it took time, and that is all                */
+  TIDY_MORE,    /* an owner had something to give back, and may have more */
+} tidied_t;
 /* What waits in pooled owners for a thread that may never come: flushes, collects
  * remote frees, releases empty slabs, those of warm owners too, and does what
  * purge_idle does. The same, with `strip`, in owners whose threads have not needed
  * the allocator for a second, as long as that finds something. A little at a time: callers
  * come often, and go on where the last one stopped; rounds over all owners begin half a
  * second apart. */
-typedef enum {
-  TIDY_NOTHING, /* there is nothing to do before the next round */
-  TIDY_DONE,    /* it took time, and that is all                */
-  TIDY_MORE,    /* an owner had something to give back, and may have more */
-} tidied_t;
 tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip);
 
 HAK_C_END

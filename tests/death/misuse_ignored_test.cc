@@ -6,7 +6,7 @@
  */
 #include "death/mistakes.h"
 #include "support/payload.h"
-#include "support/process.h"
+#include "support/settings.h"
 #include "support/worker.h"
 
 #include <gtest/gtest.h>
@@ -239,16 +239,7 @@ TEST_P(Ignored, MistakesOfAThreadThatIsToBeCancelled) {
   expect_sound_heap(2);
 }
 
-/* The environment is read before main: the program starts itself again with it. */
 int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  const char *value = std::getenv("HAKMEM_ABORT_ON_ERROR");
-  if (!testing::GTEST_FLAG(list_tests) && (value == nullptr || std::strcmp(value, "0") != 0)) {
-    setenv("HAKMEM_ABORT_ON_ERROR", "0", 1);
-    setenv("GTEST_FILTER", testing::GTEST_FLAG(filter).c_str(), 1);
-    execl("/proc/self/exe", argv[0], static_cast<char *>(nullptr));
-    std::perror("/proc/self/exe");
-    return EXIT_FAILURE;
-  }
+  hak_test::init_with(argc, argv, {"HAKMEM_ABORT_ON_ERROR=0"});
   return RUN_ALL_TESTS();
 }

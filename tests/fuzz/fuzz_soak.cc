@@ -6,6 +6,7 @@
 #include "generate.h"
 #include "machine.h"
 #include "runner.h"
+#include "support/process.h"
 
 #include <algorithm>
 #include <chrono>
@@ -128,7 +129,7 @@ int run_seed(const Options &options, std::uint64_t from) {
 }  // namespace
 
 int main(int argc, char **argv) {
-  run_with_mistakes_counted(argv);
+  hak_test::start_again_with(argv, kSettings);
   Options options;
   std::uint64_t from = 0;
   enum { kSeed = 1, kMinutes, kSeconds, kInputs, kFrom, kOut, kShow, kWithout, kHelp };

@@ -7,6 +7,7 @@
 #include "generate.h"
 #include "machine.h"
 #include "runner.h"
+#include "support/process.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -14,7 +15,7 @@
 #include <cstring>
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***argv) {
-  hak_fuzz::run_with_mistakes_counted(*argv);
+  hak_test::start_again_with(*argv, hak_fuzz::kSettings);
   if (const char *without = std::getenv("HAK_FUZZ_WITHOUT"); without != nullptr && !hak_fuzz::leave_out(without)) {
     std::fprintf(stderr, "HAK_FUZZ_WITHOUT=%s: there is no such part\n", without);
     std::exit(EXIT_FAILURE);

@@ -9,6 +9,7 @@
 #include "generate.h"
 #include "machine.h"
 #include "runner.h"
+#include "support/settings.h"
 
 #include <gtest/gtest.h>
 
@@ -53,13 +54,8 @@ TEST(FuzzCorpus, Passes) {
   EXPECT_GT(inputs, 0u);
 }
 
-/* The environment is read before main: the program starts itself again with it. */
 int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  if (!testing::GTEST_FLAG(list_tests)) {
-    setenv("GTEST_FILTER", testing::GTEST_FLAG(filter).c_str(), 1);
-    hak_fuzz::run_with_mistakes_counted(argv);
-  }
+  hak_test::init_with(argc, argv, hak_fuzz::kSettings);
   if (const char *without = std::getenv("HAK_FUZZ_WITHOUT"); without != nullptr && !hak_fuzz::leave_out(without)) {
     std::fprintf(stderr, "HAK_FUZZ_WITHOUT=%s: there is no such part\n", without);
     return EXIT_FAILURE;

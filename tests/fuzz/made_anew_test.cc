@@ -12,13 +12,11 @@
 #include <slab/slab.h>
 #include <support/error.h>
 
+#include "support/settings.h"
+
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
-#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -102,16 +100,7 @@ TEST_F(MadeAnew, WithAShorterBitmapWhileASecondFreeIsDelivered) {
   EXPECT_GT(interrupted, 20u) << "the core does not call at its basic blocks";
 }
 
-/* The environment is read at the first use: the program starts itself again with it. */
 int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  const char *value = std::getenv("HAKMEM_ABORT_ON_ERROR");
-  if (!testing::GTEST_FLAG(list_tests) && (value == nullptr || std::strcmp(value, "0") != 0)) {
-    setenv("HAKMEM_ABORT_ON_ERROR", "0", 1);
-    setenv("GTEST_FILTER", testing::GTEST_FLAG(filter).c_str(), 1);
-    execl("/proc/self/exe", argv[0], static_cast<char *>(nullptr));
-    std::perror("/proc/self/exe");
-    return EXIT_FAILURE;
-  }
+  hak_test::init_with(argc, argv, {"HAKMEM_ABORT_ON_ERROR=0"});
   return RUN_ALL_TESTS();
 }

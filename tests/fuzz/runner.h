@@ -16,9 +16,9 @@ namespace hak_fuzz {
 
 using Input = std::vector<std::uint8_t>;
 
-/* Starts this program again with HAKMEM_ABORT_ON_ERROR=0, which the allocator reads
- * before main, unless it is set already. */
-void run_with_mistakes_counted(char **arguments);
+/* What start_again_with has to set: mistakes are counted, and one thread at a time runs, so
+ * that each run is like the last. */
+extern const std::vector<std::string> kSettings;
 
 /* What was wrong; empty if the input ran to its end. */
 std::string run_in_child(const Input &input);

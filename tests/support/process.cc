@@ -88,6 +88,20 @@ Outcome run(const std::vector<std::string> &argv, const std::vector<std::string>
   });
 }
 
+void start_again_with(char **argv, const std::vector<std::string> &settings) {
+  bool are_there = true;
+  for (const std::string &setting : settings) {
+    std::string name = setting.substr(0, setting.find('=')), value = setting.substr(name.size() + 1);
+    const char *now = std::getenv(name.c_str());
+    are_there = are_there && now != nullptr && now == value;
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  if (are_there) return;
+  execv("/proc/self/exe", argv);
+  std::perror("/proc/self/exe");
+  std::exit(EXIT_FAILURE);
+}
+
 Outcome in_child(const std::function<int()> &body) {
   return capture([&] { _exit(body()); });
 }

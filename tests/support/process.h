@@ -32,6 +32,10 @@ constexpr unsigned kWatchdogSeconds = HAK_TEST_WATCHDOG;
  * replacing the own one ("NAME=value"; "NAME" removes). */
 Outcome run(const std::vector<std::string> &argv, const std::vector<std::string> &environment = {});
 
+/* Starts this program again with `settings` ("NAME=value") in its environment, which the allocator
+ * reads before main, unless they are there. */
+void start_again_with(char **argv, const std::vector<std::string> &settings);
+
 /* Runs `body` in a forked child, which then leaves by _exit(body()). */
 Outcome in_child(const std::function<int()> &body);
 

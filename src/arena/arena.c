@@ -18,21 +18,20 @@ enum {
    * process meanwhile. */
   PURGE_UNITS = SUPERSLAB_UNITS,
   PURGE_CALLS = 32,
-  /* Above the bound before it starts: a call for each slab that is freed would cost more
-   * than the free. */
-  PURGE_AT_ONCE_UNITS = 2 * SUPERSLAB_UNITS,
 };
-/* Dirty memory that is kept, for its second, however small the heap. Beyond it,
- * an eighth of what is in use, and what was reused lately: blocks of tens of MiB
+/* Dirty memory that is kept, for its second: a quarter of what is in use, between these
+ * two; an eighth of all that is in use; and what was reused lately: blocks of tens of MiB
  * that come and go leave gaps of that size, and to give those back at each free
  * costs 20 times the time. A heap that just shrinks has reused nothing. */
-static const size_t dirty_floor_bytes = HAK_MIB(4);
+static const size_t dirty_least_bytes = HAK_MIB(1), dirty_floor_bytes = HAK_MIB(4);
 
 /* All state of this file; guarded by arena_gate unless said otherwise. */
 static struct {
   atomic32 is_ready; /* release: pairs with the acquire in arena_ready */
   size_t used_units;
-  size_t reused_units; /* taken while dirty; halved at each tick               */
+  /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
+   * and not taken again. Both are halved at each tick. */
+  size_t reused_units, purged_units;
   uint64_t next_tick_ms;
   size_t purging_units;      /* taken out of the free ones while they are purged */
   uint64_t refused_until_ms; /* the system refuses to purge: try again then     */
@@ -87,14 +86,21 @@ static void give_units(unit_t first, size_t units) {
   zone_join(first, units);
 }
 
+/* Of units that are taken, so many were dirty. */
+static void note_reuse(size_t units, size_t dirty) {
+  size_t missed = min_size(units - dirty, arena.purged_units);
+  arena.purged_units -= missed;
+  arena.reused_units += dirty + missed;
+}
+
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
   if (*first == 0) *first = zone_grow(zone, units, align_units, arena.used_units);
   if (*first == 0) return false;
-  size_t reused = take_units(*first, units);
+  size_t dirty = take_units(*first, units);
   arena.used_units += units;
-  arena.reused_units += reused;
-  *is_zero = reused == 0;
+  note_reuse(units, dirty);
+  *is_zero = dirty == 0;
   return true;
 }
 
@@ -139,13 +145,17 @@ void arena_clear_stale(unit_t first, size_t units) {
   }
 }
 
-static size_t keep_units(void) { return (dirty_floor_bytes >> UNIT_SHIFT) + arena.used_units / 8 + arena.reused_units; }
+static size_t floor_units(void) {
+  return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(arena.used_units / 4, dirty_floor_bytes >> UNIT_SHIFT));
+}
+static size_t keep_units(void) { return floor_units() + arena.used_units / 8 + arena.reused_units; }
 
-/* Halves `reused` as often as time has passed for. */
+/* Halves what is remembered as often as time has passed for. */
 static void age(uint64_t now_ms) {
   if (now_ms < arena.next_tick_ms) return;
   uint64_t ticks = (now_ms - arena.next_tick_ms) / TICK_MS + 1;
   arena.reused_units = ticks < 32 ? arena.reused_units >> ticks : 0;
+  arena.purged_units = ticks < 32 ? arena.purged_units >> ticks : 0;
   arena.next_tick_ms = now_ms + TICK_MS;
 }
 
@@ -153,7 +163,8 @@ static void age(uint64_t now_ms) {
 static void note_strain(uint64_t now_ms) {
   age(now_ms);
   bool was_strained = atomic32_load_relaxed(&arena_is_strained) != 0;
-  size_t most = keep_units() + (was_strained ? 0 : PURGE_AT_ONCE_UNITS);
+  /* A call for each slab that is freed would cost more than the free. */
+  size_t most = keep_units() + (was_strained ? 0 : floor_units());
   bool is_strained = dirty_units() > most && now_ms >= arena.refused_until_ms;
   if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
 }
@@ -184,7 +195,7 @@ bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
   bool there = zone_free_units_behind(behind) >= more ||
                (zone_grow_behind(behind, more, arena.used_units) && zone_free_units_behind(behind) >= more);
   if (there) {
-    arena.reused_units += take_units(behind, more);
+    note_reuse(more, take_units(behind, more));
     arena.used_units += more;
     map_record(first)->run_units = (uint32_t)new_units;
   }
@@ -217,7 +228,8 @@ static void hand_back(unit_t first, size_t units, size_t rest, bool purged) {
   gate_enter(&arena_gate);
   if (rest > 0) map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
   give_units(first, units);
-  if (!purged) dirty_add(first, units, os_now_ms());           /* last in the list: others have their turn */
+  if (purged) arena.purged_units += units;
+  else dirty_add(first, units, os_now_ms());                   /* last in the list: others have their turn */
   arena.purging_units -= min_size(units, arena.purging_units); /* a child has forgotten them */
   gate_leave(&arena_gate);
 }

@@ -26,14 +26,14 @@ size_t capacity_first(unsigned size_class) {
 
 size_t capacity_least(unsigned size_class) { return size_class_is_single(size_class) ? 0 : capacity_first(size_class); }
 
-size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed) {
-  if (capacity == 0) return capacity_first(size_class);
+size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed, bool gave) {
+  if (capacity == 0) return gave || !size_class_is_single(size_class) ? capacity_first(size_class) : 0;
   bool is_small = capacity < BATCH_CAPACITY && capacity * block_bytes(size_class) < BATCH_BYTES;
   return missed && is_small ? twice(capacity) : capacity;
 }
 
 size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed) {
-  if (capacity == 0) return capacity_first(size_class);
+  if (capacity == 0) return size_class_is_single(size_class) ? 0 : capacity_first(size_class);
   return missed && twice(capacity) <= MAX_CAPACITY ? twice(capacity) : capacity;
 }
 

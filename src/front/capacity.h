@@ -34,9 +34,11 @@ size_t capacity_first(unsigned size_class);
 size_t capacity_least(unsigned size_class);
 
 /* The capacity of a magazine that has run empty; `missed`: the second time since it last
- * ran full. */
-size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed);
-/* The same for one that has run full; `missed`: it ran empty since it last ran full. So
+ * ran full; `gave`: it has run full at all. Single blocks are kept only where some have
+ * come back and were wanted again: what is freed at the end of a program's work, or of a
+ * part of it, is not. */
+size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed, bool gave);
+/* The same for one that has run full, or is none yet; `missed`: it ran empty since it last ran full. So
  * it oscillates: half of it travels to the slabs and back each time. */
 size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed);
 

@@ -30,6 +30,7 @@ typedef struct {
   uint16_t capacity; /* slots, one less than a power of two; 0: no array yet */
   bool missed : 1;   /* ran empty since it last ran full                     */
   bool used : 1;     /* ran empty or full since the last decay               */
+  bool gave : 1;     /* ran full once, with or without an array              */
   uint8_t borrowed;  /* blocks that a coarser class has served instead       */
 } magazine_t;
 

@@ -97,7 +97,7 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   if (is_zero != NULL) *is_zero = false;
   if (block != NULL) return block;
   magazine_t *m = &heap->magazines[size_class];
-  widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed));
+  widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed, m->gave));
   m->missed = m->used = true;
   size_t wanted = capacity_refill(m->capacity);
   if (wanted == 1) return batch_refill(&heap->owner, size_class, &block, 1, is_zero) == 1 ? block : NULL;
@@ -113,6 +113,7 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
+  m->gave = true;
   bool is_first = m->capacity == 0;
   if (!widen(heap, size_class, capacity_when_full(size_class, m->capacity, m->missed)) && !is_first)
     magazine_flush(heap, size_class, capacity_flush(size_class, m->capacity));
@@ -139,7 +140,7 @@ size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
 void magazines_drop(heap_t *heap) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
     if (heap->magazines[c].capacity > FIRST_CAPACITY && magazine_count(heap, c) == 0) set_capacity(heap, c, 0);
-    heap->magazines[c].missed = heap->magazines[c].used = false;
+    heap->magazines[c].missed = heap->magazines[c].used = heap->magazines[c].gave = false;
   }
 }
 

@@ -26,10 +26,12 @@ TEST(Capacity, OfEachClass) {
     ASSERT_EQ(size_classes[c].block_bytes, row.block_bytes);
     EXPECT_EQ(capacity_first(c), row.first);
     EXPECT_EQ(capacity_least(c), row.least);
-    EXPECT_EQ(capacity_when_empty(c, 0, false), row.first);
-    EXPECT_EQ(capacity_when_full(c, 0, false), row.first);
-    EXPECT_EQ(capacity_when_empty(c, row.first, false), row.first) << "once is no reason";
-    EXPECT_EQ(capacity_when_empty(c, row.first, true), row.when_empty_twice);
+    const bool is_single = size_class_is_single(c);
+    EXPECT_EQ(capacity_when_empty(c, 0, false, false), is_single ? 0 : row.first) << "none has come back";
+    EXPECT_EQ(capacity_when_empty(c, 0, false, true), row.first);
+    EXPECT_EQ(capacity_when_full(c, 0, false), is_single ? 0 : row.first) << "none was wanted again";
+    EXPECT_EQ(capacity_when_empty(c, row.first, false, true), row.first) << "once is no reason";
+    EXPECT_EQ(capacity_when_empty(c, row.first, true, true), row.when_empty_twice);
     EXPECT_EQ(capacity_when_full(c, row.first, false), row.first);
     EXPECT_EQ(capacity_when_full(c, row.first, true), 2 * row.first + 1) << "it oscillates";
     EXPECT_EQ(capacity_flush(c, 8191), row.overflow_flushes);
@@ -55,7 +57,7 @@ TEST(Capacity, AllAreOneLessThanAPowerOfTwoWithinTheirBounds) {
 TEST(Capacity, RunningEmptyEndsAtAFairBatch) {
   const unsigned c = size_class_of(16);
   size_t capacity = 0;
-  for (int i = 0; i < 20; i++) capacity = capacity_when_empty(c, capacity, true);
+  for (int i = 0; i < 20; i++) capacity = capacity_when_empty(c, capacity, true, false);
   EXPECT_EQ(capacity, size_t{BATCH_CAPACITY});
 }
 

@@ -73,6 +73,7 @@ TEST(Magazine, StartsSmall) {
  * of it is no mistake; for a much smaller one it does not. */
 TEST(Magazine, ALargeBlockStandsInForASmallerOne) {
   hak_thread_flush();
+  hak_free(hak_malloc(640 << 10)); /* so that the next is one that is wanted again */
   void *large = hak_malloc(640 << 10);
   hak_free(large);
   void *other = hak_malloc(300 << 10);
@@ -95,6 +96,20 @@ TEST(Magazine, ALargeBlockStandsInForASmallerOne) {
   hak_free(other);
   hak_thread_flush();
   hak__check_all();
+}
+
+/* What a program frees at the end of its work would stay otherwise. */
+TEST(Magazine, ALargeBlockIsKeptOnlyWhereOneHasBeenWantedAgain) {
+  std::thread([] {
+    hak_thread_flush();
+    std::vector<void *> blocks(20);
+    for (void *&block : blocks) block = hak_malloc(HAK_MIB(1));
+    for (void *block : blocks) hak_free(block);
+    EXPECT_LT(magazines_cached_bytes(own_heap()), HAK_KIB(64));
+    hak_free(hak_malloc(HAK_MIB(1)));
+    EXPECT_GE(magazines_cached_bytes(own_heap()), HAK_MIB(1));
+    hak_thread_flush();
+  }).join();
 }
 
 /* Batches of random large sizes live from the blocks that are at hand. */

@@ -41,8 +41,11 @@ static struct {
 /* With the bitmaps of slabs that may have been there: a 64th of the memory, where blocks
  * are small. */
 static bool purge_slabs(void *at, size_t bytes) {
+  unit_t first = (unit_t)map_unit_of(at);
+  if (bytes % (SUPERSLAB_UNITS * UNIT_BYTES) != 0 || first % SUPERSLAB_UNITS != 0)
+    dense_thins_out(first, bytes >> UNIT_SHIFT);
   if (!os_purge(at, bytes)) return false;
-  map_purge_bitmaps((unit_t)map_unit_of(at), bytes >> UNIT_SHIFT);
+  map_purge_bitmaps(first, bytes >> UNIT_SHIFT);
   return true;
 }
 
@@ -182,7 +185,7 @@ void arena_give(unit_t first, size_t units) {
 void arena_give_clean(unit_t first, size_t units) {
   gate_enter(&arena_gate);
   arena.used_units -= units;
-  FOR_EACH_SUPERSLAB(c, first, units) map_superslab(c.number)->huge_page = false;
+  FOR_EACH_SUPERSLAB(c, first, units) map_note_huge_page(c.number, false);
   give_units(first, units);
   gate_leave(&arena_gate);
 }

@@ -69,6 +69,21 @@ static bool slabs_are_dense(int64_t used_bytes) {
   return free_bytes < used_bytes / 4 || (more_free < more_used / 4 && free_bytes < used_bytes / 4 * 3);
 }
 
+void dense_thins_out(unit_t first, size_t units) {
+  /* SuperSlabs for which huge pages are refused together: each change of advice is a mapping
+   * of its own, and there may be 65 530. */
+  enum { TOGETHER = 16 };
+  size_t end = (first + units - 1) / SUPERSLAB_UNITS + 1;
+  for (size_t n = first / SUPERSLAB_UNITS; n < end; n++) {
+    if (HAK_LIKELY(!map_wants_huge_page(n))) continue;
+    size_t from = n, to = n + 1;
+    while (from % TOGETHER != 0 && map_wants_huge_page(from - 1)) from--;
+    while (to % TOGETHER != 0 && map_wants_huge_page(to)) to++;
+    for (size_t i = from; i < to; i++) map_note_huge_page(i, false);
+    os_refuse_huge_pages(map_address((unit_t)from * SUPERSLAB_UNITS), (to - from) * SUPERSLAB_UNITS << UNIT_SHIFT);
+  }
+}
+
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
   size_t used_bytes = used_units << UNIT_SHIFT;
   if (!slabs_are_dense((int64_t)used_bytes) || used_bytes < from_bytes) return false;

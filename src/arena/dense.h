@@ -27,5 +27,10 @@ void dense_note_large(int64_t change_units);
  * arena's gate is held. */
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units);
 
+/* Pages in a part of some SuperSlabs of the small zone are about to be given back. The
+ * system must not make huge pages of the rest: khugepaged fills the gaps again, while the
+ * process sleeps. No gate is needed. */
+void dense_thins_out(unit_t first, size_t units);
+
 HAK_C_END
 #endif

@@ -30,7 +30,7 @@ void dirty_add(unit_t first, size_t units, uint64_t now_ms) {
     HAK_ASSERT((s->used & c.mask) == 0 && (s->dirty & c.mask) == 0);
     if (s->dirty != 0) list_remove(c.number);
     /* With a huge page, one touch has made all of it resident. */
-    uint32_t added = (s->huge_page ? ~s->used : c.mask) & ~s->dirty;
+    uint32_t added = (map_wants_huge_page(c.number) ? ~s->used : c.mask) & ~s->dirty;
     s->dirty |= added;
     s->dirtied_ms = now_ms;
     list_append(c.number);

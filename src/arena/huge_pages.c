@@ -27,7 +27,7 @@ static row_t whole_superslabs(unit_t first, size_t units) {
 static char *address(size_t number) { return map_address((unit_t)(number * SUPERSLAB_UNITS)); }
 static size_t bytes(row_t row) { return (row.to - row.from) * SUPERSLAB_UNITS << UNIT_SHIFT; }
 
-static bool has_not_asked(size_t number) { return !map_superslab(number)->huge_page; }
+static bool has_not_asked(size_t number) { return !map_wants_huge_page(number); }
 static bool was_clean(size_t number) { return map_superslab(number)->stale == 0; }
 /* What is resident there is its holder's doing, page by page. */
 static bool is_witness(size_t number) { return has_not_asked(number) && was_clean(number); }
@@ -48,12 +48,12 @@ static void for_each_part(row_t row, bool (*is_meant)(size_t number), void (*act
 }
 
 static void ask(row_t row) {
-  for (size_t n = row.from; n < row.to; n++) map_superslab(n)->huge_page = true;
+  for (size_t n = row.from; n < row.to; n++) map_note_huge_page(n, true);
   os_want_huge_pages(address(row.from), bytes(row));
 }
 
 static void do_without(row_t row) {
-  for (size_t n = row.from; n < row.to; n++) map_superslab(n)->huge_page = false;
+  for (size_t n = row.from; n < row.to; n++) map_note_huge_page(n, false);
   os_refuse_huge_pages(address(row.from), bytes(row));
 }
 
@@ -122,6 +122,5 @@ void huge_pages_moved(unit_t from, unit_t to, size_t units) {
   row_t row = whole_superslabs(to, units);
   bool pairwise = from % SUPERSLAB_UNITS == to % SUPERSLAB_UNITS;
   for (size_t n = row.from; n < row.to; n++)
-    map_superslab(n)->huge_page = !pairwise ||
-                                  map_superslab(n - to / SUPERSLAB_UNITS + from / SUPERSLAB_UNITS)->huge_page;
+    map_note_huge_page(n, !pairwise || map_wants_huge_page(n - to / SUPERSLAB_UNITS + from / SUPERSLAB_UNITS));
 }

@@ -95,7 +95,8 @@ typedef struct {
 
 /* A SuperSlab: which of its units are in use; which free ones hold pages; which
  * of those in use did when they were taken, and so did not read as zero; whether
- * the system was asked for a huge page (huge_pages.c).
+ * the system was asked for a huge page (huge_pages.c in the huge zone, zone.c and dense.c
+ * in the small one; read without the gate there: relaxed, a hint).
  * Invariant: used & dirty = 0, and it is in the dirty list <=> dirty != 0.    */
 typedef struct {
   uint32_t used, dirty, stale;
@@ -150,6 +151,12 @@ HAK_INLINE unit_record_t *map_record(unit_t unit) {
   return &the_map.records[unit];
 }
 HAK_INLINE superslab_t *map_superslab(size_t number) { return &the_map.superslabs[number]; }
+HAK_INLINE bool map_wants_huge_page(size_t number) {
+  return __atomic_load_n(&map_superslab(number)->huge_page, __ATOMIC_RELAXED);
+}
+HAK_INLINE void map_note_huge_page(size_t number, bool is_wanted) {
+  __atomic_store_n(&map_superslab(number)->huge_page, is_wanted, __ATOMIC_RELAXED);
+}
 HAK_INLINE char *map_address(unit_t unit) { return the_map.base + ((size_t)unit << UNIT_SHIFT); }
 /* The word of any address; 0 outside the window. Relaxed: see the invariant. */
 HAK_INLINE uint32_t map_lookup(const void *address) {

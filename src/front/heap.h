@@ -31,7 +31,7 @@ typedef struct {
   bool missed : 1;   /* ran empty since it last ran full                     */
   bool used : 1;     /* ran empty or full since the last decay               */
   bool gave : 1;     /* ran full once, with or without an array              */
-  uint8_t borrowed;  /* blocks that a coarser class has served instead       */
+  uint8_t borrowed;  /* what a coarser class has served instead: magazine.c  */
 } magazine_t;
 
 /* A block that lay in a slot of a magazine and may be the magazine's still: strip.h. */

@@ -10,7 +10,10 @@
 
 #include <string.h>
 
-enum { BORROWED_MOST = 16 /* blocks */, HAND_STEPS = 24 };
+/* What a class has borrowed, in parts of 255: a block that had come back; one that is in use
+ * beside all others. */
+enum { BORROWED_MOST = 255, BORROWED_AGAIN = 5, BORROWED_ANEW = 12 };
+enum { HAND_STEPS = 24 };
 
 static size_t budget(void) { return capacity_budget(pool_attached_count()); }
 
@@ -68,11 +71,17 @@ size_t magazine_shrink(heap_t *heap, unsigned size_class) {
 /* ---- Refill and overflow --------------------------------------------------------------*/
 
 /* The first slab of a class costs a thread a page at least, and a kilobyte in the
- * tables. Most threads use many sizes and few blocks of each: the first blocks of
- * a class come from a coarser one, and what is rounded up is less than that page. */
-static bool borrows(magazine_t *m, unsigned size_class) {
-  if (m->capacity > 0 || m->borrowed == BORROWED_MOST || size_class_coarse(size_class) == size_class) return false;
-  m->borrowed++;
+ * tables. Most threads use many sizes and few blocks of each: a class's blocks come from
+ * a coarser one, until they would be worth slabs of their own. While the coarse magazine
+ * has some, others have come back, and nothing more is in use; a class that finds it empty
+ * answers for all blocks that refill it. In the end each borrowed block takes time, too. */
+static bool borrows(heap_t *heap, unsigned size_class) {
+  magazine_t *m = &heap->magazines[size_class];
+  unsigned coarse = size_class_coarse(size_class);
+  if (m->capacity > 0 || m->borrowed == BORROWED_MOST || coarse == size_class) return false;
+  size_t refill = capacity_refill(heap->magazines[coarse].capacity);
+  size_t share = *heap->top[coarse] != NULL ? BORROWED_AGAIN : refill * BORROWED_ANEW;
+  m->borrowed = (uint8_t)min_size(m->borrowed + share, BORROWED_MOST);
   return true;
 }
 
@@ -90,7 +99,7 @@ static void *pop_stand_in(heap_t *heap, unsigned size_class) {
 }
 
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
-  if (borrows(&heap->magazines[size_class], size_class)) size_class = size_class_coarse(size_class);
+  if (borrows(heap, size_class)) size_class = size_class_coarse(size_class);
   /* A heap that has just been attached may have some already. */
   void *block = magazine_pop(heap, size_class);
   if (block == NULL) block = pop_stand_in(heap, size_class);

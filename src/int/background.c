@@ -16,12 +16,15 @@
 #include <signal.h>
 
 enum {
-  ROUND_MS = 500,
+  ROUND_MS = 50,
+  FAST_ROUNDS = 10, /* after one in which there was work; then */
+  SLOW_ROUND_MS = 250,
   PART_STEPS = 64,   /* of a round, some tenths of a millisecond each */
-  PAUSE_MS = 1,      /* after each: whoever waits for a gate had better have it */
+  PAUSE_MS = 1,      /* between some: whoever waits for a gate had better have it */
+  PAUSE_STEPS = 32,  /* at the most without a pause                 */
   LAST_MS = 20,      /* between looks whether it is the last          */
-  QUIET_ROUNDS = 6,  /* before it sleeps: what lies idle is given back after some seconds */
-  ALONE_ROUNDS = 4,  /* before it ends: programs that start threads do so again soon      */
+  QUIET_ROUNDS = 16, /* before it sleeps: what lies idle is given back after a second or two */
+  ALONE_MS = 2000,   /* before it ends: programs that start threads do so again soon      */
   LOOK_MS = 10000,   /* asleep, it looks whether it is alone: not every end of a thread rings */
   REFUSED_MS = 1000, /* then it may be tried again to start it        */
   /* Of the last thread of a process, in which its exit handlers run; but programs that lock
@@ -47,7 +50,9 @@ static bool visit(void) {
   /* A filter that is installed just now had better find no gate held, see work. */
   for (; steps < PART_STEPS && tidied != TIDY_NOTHING && os_is_unfiltered(); steps++) {
     tidied = tidy_some(now_ms, flush_step, strip_if_unused);
-    if (tidied == TIDY_MORE) worked++, os_sleep(PAUSE_MS);
+    if (tidied < TIDY_MORE) continue;
+    worked++;
+    if (tidied == TIDY_AWAITED || worked % PAUSE_STEPS == 0) os_sleep(PAUSE_MS);
   }
   for (; steps < PART_STEPS && arena_tick(now_ms) > 0; steps++) worked++, os_sleep(PAUSE_MS);
   error_settle();
@@ -61,18 +66,19 @@ static bool is_alone(void) { return os_thread_count() <= 2; }
 /* Until there was nothing to do for some rounds. Returns whether it shall end: it is alone,
  * or the program has installed a filter of system calls. */
 static bool work(void) {
-  int quiet = 0, alone = 0;
+  int quiet = 0, alone_ms = 0;
   while (quiet < QUIET_ROUNDS) {
     if (!os_is_unfiltered()) return true; /* asked first, while no gate is held: it may end this thread */
     bool was_rung = bell_listen(), worked = visit();
-    quiet = worked || was_rung ? 0 : quiet + 1;
+    quiet = worked ? 0 : was_rung && quiet > FAST_ROUNDS ? FAST_ROUNDS : quiet + 1;
+    int round_ms = quiet < FAST_ROUNDS ? ROUND_MS : SLOW_ROUND_MS;
     /* If the first thread has ended, nobody but the last one ends the process: us, at once. */
     bool may_be_last = thread_leader_has_ended();
-    if (!worked || may_be_last) alone = is_alone() ? alone + 1 : 0;
-    if (alone >= (may_be_last ? 1 : ALONE_ROUNDS)) return true;
+    if (!worked || may_be_last) alone_ms = is_alone() ? alone_ms + round_ms : 0;
+    if (alone_ms >= (may_be_last ? 1 : ALONE_MS)) return true;
     if (worked) continue;
-    if (may_be_last) os_sleep(LAST_MS), bell_sleep(ROUND_MS);
-    else thread_await_leaders_end(ROUND_MS);
+    if (may_be_last) os_sleep(LAST_MS), bell_sleep(SLOW_ROUND_MS);
+    else thread_await_leaders_end(round_ms);
   }
   return false;
 }
@@ -80,7 +86,7 @@ static bool work(void) {
 static bool sleep_until_rung(void) {
   bool is_rung = false;
   while (!is_rung && os_is_unfiltered() && !is_alone())
-    is_rung = bell_sleep(thread_leader_has_ended() ? ROUND_MS : LOOK_MS);
+    is_rung = bell_sleep(thread_leader_has_ended() ? SLOW_ROUND_MS : LOOK_MS);
   return is_rung;
 }
 

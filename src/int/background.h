@@ -5,10 +5,10 @@
  * It is started where the program itself has just started a thread, and nowhere else:
  * malloc and free may be called with any lock of the C library held, which
  * pthread_create(3) may want. It sleeps until memory has become free (front/bell.h). Then it
- * visits the owners of threads that sleep or have ended, and the arena's dirty memory, every
- * half second, until there has been nothing to do for some seconds. In an idle process it
+ * visits the owners of threads that sleep or have ended, and the arena's dirty memory, some
+ * times a second, until there has been nothing to do for two. In an idle process it
  * wakes every ten seconds, to see whether it is alone: when the program has been down to one
- * thread for some rounds it ends, and is started again with the next.
+ * thread for two seconds it ends, and is started again with the next.
  *
  * All signals are blocked in it. It is not there in a forked child until that starts a
  * thread. Where there is none (programs with one thread, static programs, threads that are

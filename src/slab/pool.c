@@ -16,6 +16,7 @@ static struct {
   uint32_t top;
   uint32_t next_forgotten; /* owner that was looked at last                      */
   uint32_t next_visit;     /* owner where the next adoption starts to look; 0: the top */
+  uint32_t orphanage;      /* owner of slabs that sleeping threads do not use; 0: none yet */
   atomic32 owner_count, pooled_count, lost_count, warm_count;
 } pool;
 
@@ -23,7 +24,7 @@ enum { VISITS = 4, COLLECTS = 8 };
 
 /* As many owners are pooled warm, with their empty slabs: the next thread comes
  * soon where threads come and go, and finds everything in place. Where none comes,
- * they are taken after about a second (tidy.h). */
+ * they are taken after about half a second (tidy.c). */
 enum { WARM_MAX = 8 };
 
 static void push(owner_t *owner) {
@@ -86,6 +87,12 @@ static bool is_survivors(const owner_t *owner) {
          (owner->process_id == forked.process_id && owner->thread_id == forked.thread_id);
 }
 
+/* It is in no stack, and counts as pooled. */
+static void settle_orphanage(owner_t *owner) {
+  if (atomic32_load_relaxed(&owner->busy) != 0) lose(owner), pool.orphanage = 0;
+  else atomic32_add_alone(&pool.pooled_count, 1);
+}
+
 static HAK_COLD void settle_fork(void) {
   atomic32_store_relaxed(&forked.pending, 0);
   pool.top = pool.next_visit = 0;
@@ -94,6 +101,10 @@ static HAK_COLD void settle_fork(void) {
   for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
     owner_t *owner = owner_by_id(id);
     if (owner->state == OWNER_LOST || lost_to_a_claim(owner)) continue;
+    if (id == pool.orphanage) {
+      settle_orphanage(owner);
+      continue;
+    }
     owner->is_warm = false;
     if (owner->state == OWNER_ATTACHED && is_survivors(owner)) {
       owner->process_id = os_process_id();
@@ -203,30 +214,72 @@ static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_cla
   for (unsigned i = 0; i < c->slab_units; i++)
     atomic32_store_relaxed(map_word(slab + i), word_make(to->id, size_class));
   slab_list(to, slab);
-  atomic64_add_alone(&to->adoptions, 1);
+}
+
+static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class) {
+  owner_enter(pooled);
+  if (remote_has_pending(pooled)) remote_collect(pooled, COLLECTS);
+  unit_t slab = pooled->slabs[size_class];
+  if (slab != 0) {
+    hand_over(pooled, owner, slab, size_class);
+    atomic64_add_alone(&owner->adoptions, 1);
+  }
+  owner_leave(pooled);
+  return slab != 0;
 }
 
 bool pool_adopt(owner_t *owner, unsigned size_class) {
   if (size_class_is_single(size_class) || !may_have_pooled()) return false;
-  bool adopted = false;
   pool_enter();
+  bool adopted = pool.orphanage != 0 && adopt_from(owner_by_id(pool.orphanage), owner, size_class);
   uint32_t id = pool.next_visit != 0 ? pool.next_visit : pool.top;
   for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
-    owner_t *pooled = owner_by_id(id);
-    owner_enter(pooled);
-    if (remote_has_pending(pooled)) remote_collect(pooled, COLLECTS);
-    unit_t slab = pooled->slabs[size_class];
-    if (slab != 0) {
-      hand_over(pooled, owner, slab, size_class);
-      adopted = true;
-    } else {
-      id = pooled->pool_next;
-    }
-    owner_leave(pooled);
+    adopted = adopt_from(owner_by_id(id), owner, size_class);
+    if (!adopted) id = owner_by_id(id)->pool_next;
   }
   pool.next_visit = id;
   pool_leave();
   return adopted;
+}
+
+/* ---- Slabs of threads that sleep -------------------------------------------------
+ * They go to an owner that is in no stack, so no thread that begins ever gets it, and
+ * are adopted from there.                                                          */
+static owner_t *the_orphanage(void) {
+  if (pool.orphanage == 0) {
+    owner_t *owner = make();
+    if (owner == NULL) return NULL;
+    owner->state = OWNER_POOLED;
+    pool.orphanage = owner->id;
+    atomic32_add_alone(&pool.pooled_count, 1);
+  }
+  return owner_by_id(pool.orphanage);
+}
+
+/* Few blocks are left whose thread has to free them as another's, from then on. */
+static bool is_hardly_used(unit_t slab) {
+  const unit_record_t *r = map_record(slab);
+  return r->slab.free_count >= r->slab.capacity - r->slab.capacity / 4;
+}
+
+bool pool_disown(owner_t *owner) {
+  enum { LOOKS = 256 };
+  owner_t *to = NULL;
+  size_t looks = 0;
+  for (unsigned c = 0; c < MID_CLASS_END && looks < LOOKS; c++) {
+    for (unit_t slab = owner->slabs[c], next; slab != 0 && looks < LOOKS; slab = next, looks++) {
+      next = map_record(slab)->slab.next;
+      if (!is_hardly_used(slab)) continue;
+      if (to == NULL) {
+        to = the_orphanage();
+        if (to == NULL) return false;
+        owner_enter(to);
+      }
+      hand_over(owner, to, slab, c);
+    }
+  }
+  if (to != NULL) owner_leave(to);
+  return looks == LOOKS && to != NULL;
 }
 
 uint32_t pool_owner_count(void) { return atomic32_load_relaxed(&pool.owner_count); }

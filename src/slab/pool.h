@@ -4,7 +4,8 @@
  * A thread that starts takes the owner that was pooled last, with all its slabs;
  * a thread that needs a slab looks at pooled owners before it asks for fresh
  * memory, and takes slabs over from them. So nothing waits for a thread that
- * never comes back. The pool's gate is the outermost.
+ * never comes back, nor does what a thread that sleeps has no use for: it is in the
+ * pool, too. The pool's gate is the outermost.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -35,6 +36,11 @@ void pool_settle(void);
 /* Takes over a slab of the class with a free block from a pooled owner, looking
  * at a bounded number of them. It is then in the owner's list. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
+
+/* Hands slabs of an owner that is claimed (claim.h) to the pool, of which few blocks are in
+ * use: its thread sleeps, and others may have use for the rest of them. Looks at a bounded
+ * number. Returns whether there may be more. The gate is held. */
+bool pool_disown(owner_t *owner);
 
 /* For those who look after owners (tidy.h): the gate, behind which nothing that a fork has
  * left waits to be put in order. */

@@ -1,6 +1,7 @@
 /* See purge.h. SPDX-License-Identifier: MIT */
 #include "purge.h"
 
+#include "../arena/dense.h"
 #include "../arena/pages.h"
 #include "../os/os.h"
 #include "claim.h"
@@ -46,7 +47,10 @@ size_t purge_pages(owner_t *owner) {
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     for (unit_t slab = owner->slabs[c]; slab != 0; slab = map_record(slab)->slab.next) {
       free_pages_t pages;
-      for (unsigned number = 0; next_free_pages(slab, &number, &pages);) purged += pages_drop(pages.at, pages.bytes);
+      for (unsigned number = 0; next_free_pages(slab, &number, &pages);) {
+        dense_thins_out(slab, 1);
+        purged += pages_drop(pages.at, pages.bytes);
+      }
       if (HAK_UNLIKELY(claim_is_awaited(owner))) return purged;
     }
   }
@@ -67,6 +71,7 @@ static size_t look(owner_t *owner, unit_t slab) {
   size_t calls = 1;
   free_pages_t pages;
   for (unsigned number = 0; next_free_pages(slab, &number, &pages);) {
+    dense_thins_out(slab, 1);
     os_purge(pages.at, pages.bytes); /* where it is refused, the pages stay */
     calls += 1 + pages.bytes / os_page_bytes() / PAGES_AS_A_CALL;
   }
@@ -74,7 +79,7 @@ static size_t look(owner_t *owner, unit_t slab) {
 }
 
 size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls) {
-  enum { ROUND_MS = 1000, LOOKS = 1024 };
+  enum { ROUND_MS = 500, LOOKS = 1024 };
   size_t calls = 0, slabs = 0;
   for (size_t looks = 0; looks < LOOKS && calls < most_calls; looks++) {
     unit_t slab = owner->next_look;

@@ -17,9 +17,9 @@ HAK_C_BEGIN
 size_t purge_pages(owner_t *owner);
 
 /* Gives back what lies in slabs that nobody took a block from, or put one into, for
- * a second or two: empty slabs whole, and the free pages of those with half of
+ * half a second or a whole one: empty slabs whole, and the free pages of those with half of
  * their blocks free. A part at a time: makes about `most_calls` calls to the system at the
- * most; rounds over all slabs begin a second apart. Returns how many slabs it worked on. */
+ * most; rounds over all slabs begin half a second apart. Returns how many slabs it worked on. */
 size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls);
 enum { PURGE_STEP_CALLS = 64 }; /* some tenths of a millisecond */
 /* The same for whoever has other things to do: to be called often, does a little every few

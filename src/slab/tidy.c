@@ -10,7 +10,7 @@
 
 /* Of one tidy_some: some microseconds where nothing waits, some tenths of a
  * millisecond where much does. The gate is open to others after every step. */
-enum { TIDY_OWNERS = 64, TIDY_ROUND_MS = 500, STEP_SLABS = 128 };
+enum { TIDY_OWNERS = 64, TIDY_ROUND_MS = 50, STEP_SLABS = 128 };
 
 /* Where tidy_some goes on. Guarded by the pool's gate. */
 static struct {
@@ -31,7 +31,20 @@ static bool tidy_step(owner_t *owner, uint64_t now_ms) {
   return purge_is_under_way(owner);
 }
 
+/* Since when, as far as we have seen, nothing has moved between its magazines and slabs. */
+static uint64_t unused_since_ms(owner_t *owner, uint64_t now_ms) {
+  uint64_t activity = owner_activity(owner);
+  if (activity != owner->seen_activity) {
+    owner->seen_activity = activity;
+    owner->seen_ms = now_ms;
+    owner->idle_visits = 0;
+  }
+  return owner->seen_ms;
+}
+
 static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flush) {
+  enum { WARM_MS = 500 };
+  if (owner->is_warm && now_ms < unused_since_ms(owner, now_ms) + WARM_MS) return TIDY_NOTHING;
   pool_cool(owner);
   owner_enter(owner);
   bool worked = (flush != NULL && flush(owner)) || tidy_step(owner, now_ms);
@@ -43,18 +56,14 @@ static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flus
  * several: where a few have found nothing to do, only what others free for the owner is
  * reason for another. */
 static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *strip) {
-  enum { IDLE_MS = 1000, IDLE_VISITS = 5 };
-  uint64_t activity = owner_activity(owner);
-  if (activity != owner->seen_activity) {
-    owner->seen_activity = activity;
-    owner->seen_ms = now_ms;
-    owner->idle_visits = 0;
-  }
+  enum { IDLE_MS = 100, IDLE_VISITS = 24 };
+  uint64_t since_ms = unused_since_ms(owner, now_ms);
   if (atomic32_load_relaxed(&owner->pending.head) != 0) owner->idle_visits = 0;
-  if (now_ms < owner->seen_ms + IDLE_MS || owner->idle_visits == IDLE_VISITS || !claim_begin(owner))
-    return TIDY_NOTHING;
+  if (now_ms < since_ms + IDLE_MS || owner->idle_visits == IDLE_VISITS || !claim_begin(owner)) return TIDY_NOTHING;
   bool worked = strip != NULL && strip(owner);
   worked = tidy_step(owner, now_ms) || worked;
+  /* It has been looked at before, so its thread has not used its magazines either. */
+  if (!worked && now_ms >= since_ms + IDLE_MS + TIDY_ROUND_MS) worked = pool_disown(owner);
   owner->seen_activity = owner_activity(owner); /* what we have flushed is not the thread's doing */
   owner->idle_visits = worked ? 0 : owner->idle_visits + 1;
   claim_end(owner);
@@ -83,11 +92,12 @@ tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) 
       ends = true;
     } else {
       tidied = tidy_owner(owner_by_id(turn.next + 1), self, now_ms, flush, strip);
-      if (tidied != TIDY_MORE) turn.next++;
+      if (tidied < TIDY_MORE) turn.next++;
     }
+    if (tidied == TIDY_MORE && gate_is_awaited(&pool_gate)) tidied = TIDY_AWAITED;
     pool_leave();
   }
-  return ends || tidied == TIDY_MORE ? tidied : TIDY_DONE; /* others have not had their turn */
+  return ends || tidied >= TIDY_MORE ? tidied : TIDY_DONE; /* others have not had their turn */
 }
 
 /* Works on each owner that is pooled or, if `attached`, another thread's and can be

@@ -31,13 +31,15 @@ typedef enum {
   TIDY_NOTHING, /* there is nothing to do before the next round */
   TIDY_DONE,    /* it took time, and that is all                */
   TIDY_MORE,    /* an owner had something to give back, and may have more */
+  TIDY_AWAITED, /* the same, and a thread waited for the gate meanwhile   */
 } tidied_t;
 /* What waits in pooled owners for a thread that may never come: flushes, collects
  * remote frees, releases empty slabs, those of warm owners too, and does what
  * purge_idle does. The same, with `strip`, in owners whose threads have not needed
- * the allocator for a second, as long as that finds something. A little at a time: callers
- * come often, and go on where the last one stopped; rounds over all owners begin half a
- * second apart. */
+ * the allocator for a tenth of a second, as long as that finds something; what is hardly
+ * used of their slabs goes to the pool then (pool_disown). A little at a time: callers
+ * come often, and go on where the last one stopped; rounds over all owners begin 50 ms
+ * apart. */
 tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip);
 
 HAK_C_END

@@ -98,6 +98,29 @@ TEST(Magazine, ALargeBlockStandsInForASmallerOne) {
   hak__check_all();
 }
 
+/* The blocks of 64 classes on 12 classes' slabs, as long as few are in use at a time. */
+TEST(Magazine, AThreadThatUsesManySizesAndFewBlocksHasFewSlabs) {
+  std::thread([] {
+    hak_thread_flush();
+    hak_test::Random random(5);
+    std::set<unsigned> kinds;
+    for (int round = 0; round < 8; round++) {
+      std::vector<void *> blocks(128);
+      for (void *&block : blocks) {
+        block = hak_malloc(1 + random.below(1024));
+        kinds.insert(word_kind(map_lookup(block)));
+      }
+      for (void *block : blocks) hak_free(block);
+    }
+    EXPECT_LE(kinds.size(), 24u);
+    for (int round = 0; round < 100; round++) hak_free(hak_malloc(1008));
+    void *block = hak_malloc(1008);
+    EXPECT_EQ(word_kind(map_lookup(block)), 63u) << "a size that is used often borrows for ever";
+    hak_free(block);
+    hak_thread_flush();
+  }).join();
+}
+
 /* What a program frees at the end of its work would stay otherwise. */
 TEST(Magazine, ALargeBlockIsKeptOnlyWhereOneHasBeenWantedAgain) {
   std::thread([] {

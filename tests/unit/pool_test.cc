@@ -230,6 +230,101 @@ TEST_F(Pool, ASweepGivesBackWhatWasFreedToEndedThreads) {
   EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 
+/* What a thread that sleeps has no use for. */
+class Disowned : public Pool {
+ protected:
+  static constexpr unsigned kClass = 30;
+  void SetUp() override {
+    ASSERT_TRUE(arena_ready());
+    if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
+  }
+  /* As tidy_some does with the owner of a thread that sleeps. */
+  static bool disown(owner_t *owner) {
+    pool_enter();
+    const bool claimed = claim_begin(owner);
+    EXPECT_TRUE(claimed);
+    const bool more = claimed && pool_disown(owner);
+    if (claimed) claim_end(owner);
+    pool_leave();
+    return more;
+  }
+  const std::size_t capacity = size_classes[kClass].capacity;
+};
+
+TEST_F(Disowned, SlabsServeOtherThreadsIfFewOfTheirBlocksAreInUse) {
+  AttachedOwner sleeping, other;
+  auto full = sleeping.refill(kClass, capacity), few = sleeping.refill(kClass, capacity / 4);
+  auto many = sleeping.refill(kClass + 1, size_classes[kClass + 1].capacity / 2);
+  EXPECT_FALSE(disown(sleeping)) << "it would be looked at for ever";
+  slab_check(sleeping);
+  EXPECT_EQ(owner_of(full[0]), sleeping->id);
+  EXPECT_EQ(owner_of(many[0]), sleeping->id) << "most of its frees would be another's";
+  EXPECT_NE(owner_of(few[0]), sleeping->id);
+  auto blocks = other.refill(kClass, 1);
+  EXPECT_EQ(slab_of(blocks[0]), slab_of(few[0])) << "others ask for fresh memory";
+  EXPECT_EQ(owner_of(few[0]), other->id);
+  /* It wakes up. Its own blocks are another's now. */
+  for (void *block : few) remote_free(sleeping, block, map_lookup(block));
+  remote_flush(sleeping);
+  other.flush(kClass, blocks);
+  remote_collect(other, SIZE_MAX);
+  sleeping.flush(kClass, full);
+  sleeping.flush(kClass + 1, many);
+  slab_check(sleeping);
+  slab_check(other);
+}
+
+TEST_F(Disowned, SlabsComeBackToTheirThreadIfNobodyElseHasNeededThem) {
+  AttachedOwner sleeping;
+  auto few = sleeping.refill(kClass, 3);
+  /* A free on its way, to a slab that changes hands. */
+  AttachedOwner freer;
+  remote_free(freer, few[2], map_lookup(few[2]));
+  disown(sleeping);
+  remote_flush(freer);
+  auto more = sleeping.refill(kClass, capacity - 2);
+  for (void *block : more) EXPECT_EQ(slab_of(block), slab_of(few[0])) << "the block that came back is missing";
+  EXPECT_EQ(owner_of(few[0]), sleeping->id);
+  sleeping.flush(kClass, {few[0], few[1]});
+  sleeping.flush(kClass, more);
+}
+
+TEST_F(Disowned, WhatIsFreedThereIsTidiedUp) {
+  AttachedOwner sleeping;
+  auto few = sleeping.refill(kClass, 3);
+  disown(sleeping);
+  for (void *block : few) remote_free(sleeping, block, map_lookup(block));
+  remote_flush(sleeping);
+  EXPECT_EQ(hak_test::used_bytes(), size_t{UNIT_BYTES});
+  tidy();
+  EXPECT_EQ(hak_test::used_bytes(), 0u);
+}
+
+TEST_F(Disowned, NoThreadEverGetsTheOwnerOfSuchSlabs) {
+  AttachedOwner sleeping;
+  auto few = sleeping.refill(kClass, 3);
+  disown(sleeping);
+  const std::uint32_t keeper = owner_of(few[0]);
+  const auto attach_some = [&] {
+    std::vector<std::unique_ptr<AttachedOwner>> owners;
+    for (uint32_t i = 0, made = pool_owner_count(); i < made; i++) {
+      owners.push_back(std::make_unique<AttachedOwner>());
+      if ((*owners.back())->id == keeper) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(attach_some());
+  hak_test::Outcome outcome = hak_test::in_child([&] {
+    pool_before_fork();
+    pool_after_fork(sleeping);
+    if (!attach_some()) return 1;
+    if (!pool_adopt(sleeping, kClass)) return 2;
+    return owner_of(few[0]) == sleeping->id ? 0 : 3;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  for (void *block : few) remote_free(sleeping, block, map_lookup(block));
+}
+
 TEST_F(Pool, AForkedChildPoolsThoseWhoWereIdleAndLosesThoseWhoWereNot) {
   AttachedOwner self, idle, working, waiting, visited;
   auto idle_blocks = idle.refill(20, 1), working_blocks = working.refill(21, 1);

@@ -258,7 +258,29 @@ void os_write_stderr(const char *text, size_t bytes) { os_write_all(STDERR_FILEN
 int os_open_for_writing(const char *path) {
   return (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
+int os_open_for_reading(const char *path) {
+  if (fault_here()) return -1;
+  return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+}
+size_t os_read(int fd, char *to, size_t bytes) {
+  long n;
+  if (fault_here()) return 0;
+  do n = syscall(SYS_read, fd, to, bytes);
+  while (n < 0 && errno == EINTR);
+  return n > 0 ? (size_t)n : 0;
+}
 void os_close(int fd) { syscall(SYS_close, fd); }
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+/* One call: after unshare(2) alone, files would stay open that the program closes meanwhile. */
+bool os_take_no_part_in_descriptors(void) {
+  enum { OWN_TABLE = 2 }; /* CLOSE_RANGE_UNSHARE */
+  if (fault_here() || !os_is_unfiltered()) return false;
+  return syscall(SYS_close_range, 0u, ~0u, OWN_TABLE) == 0;
+}
+
 bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
 
 /* The process has to register once; whether a child inherits that is not documented. */

@@ -97,6 +97,13 @@ void os_write_stderr(const char *text, size_t bytes);
 /* One line there, printf-like, cut at 400 bytes, with the library's name before it. */
 HAK_COLD void os_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int os_open_for_writing(const char *path);
+/* -1 on failure. os_read: how many bytes it got; 0 at the end, and on failure. */
+int os_open_for_reading(const char *path);
+size_t os_read(int fd, char *to, size_t bytes);
+/* The calling thread has no part in the program's descriptors any more, but an empty table of
+ * its own: what it opens has no number there, and what the program closes is closed (Linux
+ * 5.9). There is no way back. false: it is refused. */
+bool os_take_no_part_in_descriptors(void);
 bool os_write_all(int fd, const char *text, size_t bytes);
 void os_close(int fd);
 /* Whether the process runs with another's rights (set-uid and the like), so

@@ -5,6 +5,8 @@
 #include "../arena/pages.h"
 #include "../front/bell.h"
 #include "../front/boundary.h"
+#include "../front/reclaim.h"
+#include "../int/pressure.h"
 #include "../os/os.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
@@ -25,19 +27,29 @@ HAK_INLINE bool class_may_serve(unsigned wanted, unsigned served) {
 }
 
 /* ---- malloc --------------------------------------------------------------------*/
+/* The heap has grown past a mark, at the latest refill: no gate is held, so this is the time
+ * to see to that. */
+static HAK_NOINLINE void *refill(unsigned size_class, bool *is_zero) {
+  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
+  return boundary_refill(size_class, is_zero);
+}
+
 static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
   if (bytes > PTRDIFF_MAX) return no_memory();
-  void *block = huge_alloc(max_size(bytes, 1), alignment, zeroed);
+  bytes = max_size(bytes, 1);
+  void *block = huge_alloc(bytes, alignment, zeroed);
+  if (block == NULL && reclaim_at_hard_limit(bytes)) block = huge_alloc(bytes, alignment, zeroed);
+  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   return block != NULL ? block : no_memory();
 }
 
 HAK_INLINE void *alloc_class(unsigned size_class) {
   void *block = magazine_pop(the_heap, size_class);
-  return HAK_LIKELY(block != NULL) ? block : boundary_refill(size_class, NULL);
+  return HAK_LIKELY(block != NULL) ? block : refill(size_class, NULL);
 }
 
 HAK_NOINLINE void *alloc_slow(size_t bytes) {
-  if (bytes <= TINY_MAX_BYTES) return boundary_refill((unsigned)size_class_tiny(bytes), NULL);
+  if (bytes <= TINY_MAX_BYTES) return refill((unsigned)size_class_tiny(bytes), NULL);
   if (HAK_UNLIKELY(bytes > LARGE_MAX_BYTES)) return alloc_huge(bytes, 1, false);
   return alloc_class(size_class_above_tiny(bytes));
 }
@@ -128,7 +140,7 @@ void *alloc_calloc(size_t count, size_t bytes) {
   unsigned size_class = size_class_of(total);
   void *block = magazine_pop(the_heap, size_class);
   bool is_zero = false;
-  if (HAK_UNLIKELY(block == NULL)) block = boundary_refill(size_class, &is_zero);
+  if (HAK_UNLIKELY(block == NULL)) block = refill(size_class, &is_zero);
   if (block == NULL || is_zero) return block;
   if (HAK_LIKELY(total < CLEAR_BY_PAGE_BYTES)) memset(block, 0, total);
   else pages_clear(block, align_up(total, os_page_bytes()));
@@ -212,7 +224,9 @@ static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
   if (bytes <= min_size(old_bytes, LARGE_MAX_BYTES / 2)) return realloc_smaller(block, old_bytes, bytes);
   void *moved = huge_realloc(block, bytes);
+  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   bell_ring();
+  if (moved == NULL && reclaim_at_hard_limit(bytes)) moved = huge_realloc(block, bytes);
   if (moved != NULL) return moved;
   return map_lookup(block) == word_make(0, KIND_HUGE) ? no_memory() : lost_to_another(block, 0);
 }

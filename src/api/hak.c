@@ -5,6 +5,7 @@
 #include "../../include/hakmem.h"
 
 #include "../front/thread.h"
+#include "../int/pressure.h"
 #include "../int/trim.h"
 #include "../observe/stats.h"
 #include "alloc.h"
@@ -29,6 +30,7 @@ bool hak_owns(const void *address) { return map_lookup(address) != 0; }
 void hak_thread_flush(void) { thread_flush(); }
 
 bool hak_trim(size_t keep_bytes) { return trim(keep_bytes) > 0; }
+void hak_set_soft_limit(size_t bytes) { pressure_set_soft_limit(bytes); }
 
 const char *hak_version(void) { return stats_version(); }
 

@@ -1,10 +1,13 @@
 /* See arena.h. SPDX-License-Identifier: MIT */
 #include "arena.h"
 
+#include "../support/limit.h"
+#include "census.h"
+#include "charge.h"
 #include "dense.h"
 #include "dirty.h"
+#include "metadata.h"
 #include "pages.h"
-#include "runs.h"
 #include "zone.h"
 
 hak_gate_t arena_gate;
@@ -71,6 +74,35 @@ bool arena_ready(void) {
   return ready;
 }
 
+/* ---- What may stay dirty ---------------------------------------------------------*/
+static size_t floor_units(void) {
+  return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(arena.used_units / 4, dirty_floor_bytes >> UNIT_SHIFT));
+}
+/* Near a limit, no more than fits. */
+static size_t keep_units(void) {
+  size_t keep = floor_units() + arena.used_units / 8 + arena.reused_units;
+  return limit_exists() ? min_size(keep, limit_slack(dirty_units() << UNIT_SHIFT) >> UNIT_SHIFT) : keep;
+}
+
+/* Halves what is remembered as often as time has passed for. */
+static void age(uint64_t now_ms) {
+  if (now_ms < arena.next_tick_ms) return;
+  uint64_t ticks = (now_ms - arena.next_tick_ms) / TICK_MS + 1;
+  arena.reused_units = ticks < 32 ? arena.reused_units >> ticks : 0;
+  arena.purged_units = ticks < 32 ? arena.purged_units >> ticks : 0;
+  arena.next_tick_ms = now_ms + TICK_MS;
+}
+
+/* `now_ms` was read under the gate, so that the list stays in order of time. */
+static void note_strain(uint64_t now_ms) {
+  age(now_ms);
+  bool was_strained = atomic32_load_relaxed(&arena_is_strained) != 0;
+  /* A call for each slab that is freed would cost more than the free. */
+  size_t most = keep_units() + (was_strained || (limit_exists() && limit_is_near(0)) ? 0 : floor_units());
+  bool is_strained = dirty_units() > most && now_ms >= arena.refused_until_ms;
+  if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
+}
+
 /* ---- Taking and giving under the gate ------------------------------------------*/
 
 /* Takes free units; returns how many of them were dirty. */
@@ -80,6 +112,17 @@ static size_t take_units(unit_t first, size_t units) {
   map_record(first)->run_units = (uint32_t)units;
   return dirty_take(first, units);
 }
+
+/* The same, if the hard limit allows it. */
+static bool take_charged(unit_t first, size_t units, size_t *dirty) {
+  bool is_hard = limit_exists() && limit_is_hard();
+  if (is_hard && !charge_run(first, units)) return false;
+  *dirty = take_units(first, units);
+  if (!is_hard && *dirty != units) charge_taken(first, units, units - *dirty);
+  return true;
+}
+
+static bool may_grow(size_t units) { return !limit_exists() || charge_may_allow(units); }
 
 static void give_units(unit_t first, size_t units) {
   FOR_EACH_SUPERSLAB(c, first, units) {
@@ -98,12 +141,13 @@ static void note_reuse(size_t units, size_t dirty) {
 
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
-  if (*first == 0) *first = zone_grow(zone, units, align_units, arena.used_units);
-  if (*first == 0) return false;
-  size_t dirty = take_units(*first, units);
+  if (*first == 0 && may_grow(units)) *first = zone_grow(zone, units, align_units, arena.used_units);
+  size_t dirty;
+  if (*first == 0 || !take_charged(*first, units, &dirty)) return false;
   arena.used_units += units;
   note_reuse(units, dirty);
   *is_zero = dirty == 0;
+  if (limit_exists() && limit_is_near(0)) note_strain(os_now_ms()); /* before more is taken, what is dirty goes */
   return true;
 }
 
@@ -114,21 +158,33 @@ static bool take_from_any(zone_id_t zone, size_t units, size_t align_units, unit
   return false;
 }
 
+/* The hard limit may be what refuses so many units: purges as many that are dirty. Returns
+ * whether some went. */
+static bool make_room(size_t units) {
+  if (!limit_exists() || !limit_is_hard() || !limit_could_ever_allow(units << UNIT_SHIFT)) return false;
+  gate_enter(&arena_gate);
+  size_t dirty = dirty_units(), surplus = units + units / 16 + 1; /* and what the tables count for */
+  gate_leave(&arena_gate);
+  return dirty > 0 && arena_purge((dirty > surplus ? dirty - surplus : 0) << UNIT_SHIFT) > 0;
+}
+
 unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zero) {
-  enum { WAITS = 100, WAIT_MS = 1 };
+  enum { TRIES = 100, WAIT_MS = 1 };
   HAK_ASSERT(units > 0 && is_power_of_two(align_units));
   if (units > UINT32_MAX / 2 || align_units > UINT32_MAX / 2 || !arena_ready()) return 0;
   unit_t first = 0;
   bool zero = false, found = false;
-  for (int waits = 0; !found && waits < WAITS; waits++) {
+  for (int tries = 0; !found && tries < TRIES; tries++) {
     gate_enter(&arena_gate);
     found = take_from_any(zone, units, align_units, &first, &zero);
     HAK_ASSERT(!found || atomic32_load_relaxed(map_word(first)) == 0);
     bool may_come = arena.purging_units > 0;
     gate_leave(&arena_gate);
-    if (found || !may_come) break;
+    if (found || make_room(units)) continue;
+    if (!may_come) break;
     os_sleep(WAIT_MS); /* what is being purged will be free again */
   }
+  if (limit_exists() && limit_is_near(0)) arena_relieve(units);
   if (is_zero != NULL) *is_zero = zero;
   return found ? first : 0;
 }
@@ -148,36 +204,12 @@ void arena_clear_stale(unit_t first, size_t units) {
   }
 }
 
-static size_t floor_units(void) {
-  return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(arena.used_units / 4, dirty_floor_bytes >> UNIT_SHIFT));
-}
-static size_t keep_units(void) { return floor_units() + arena.used_units / 8 + arena.reused_units; }
-
-/* Halves what is remembered as often as time has passed for. */
-static void age(uint64_t now_ms) {
-  if (now_ms < arena.next_tick_ms) return;
-  uint64_t ticks = (now_ms - arena.next_tick_ms) / TICK_MS + 1;
-  arena.reused_units = ticks < 32 ? arena.reused_units >> ticks : 0;
-  arena.purged_units = ticks < 32 ? arena.purged_units >> ticks : 0;
-  arena.next_tick_ms = now_ms + TICK_MS;
-}
-
-/* `now_ms` was read under the gate, so that the list stays in order of time. */
-static void note_strain(uint64_t now_ms) {
-  age(now_ms);
-  bool was_strained = atomic32_load_relaxed(&arena_is_strained) != 0;
-  /* A call for each slab that is freed would cost more than the free. */
-  size_t most = keep_units() + (was_strained ? 0 : floor_units());
-  bool is_strained = dirty_units() > most && now_ms >= arena.refused_until_ms;
-  if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
-}
-
 void arena_give(unit_t first, size_t units) {
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();
   arena.used_units -= units;
   give_units(first, units);
-  dirty_add(first, units, now_ms);
+  charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
   note_strain(now_ms);
   gate_leave(&arena_gate);
 }
@@ -187,23 +219,30 @@ void arena_give_clean(unit_t first, size_t units) {
   arena.used_units -= units;
   FOR_EACH_SUPERSLAB(c, first, units) map_note_huge_page(c.number, false);
   give_units(first, units);
+  charge_gone(units);
   gate_leave(&arena_gate);
 }
 
-bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
+/* Under the gate. At the end of the zone there is always more, if the system grants it. */
+static bool extend(unit_t first, size_t old_units, size_t new_units) {
   unit_t behind = (unit_t)(first + old_units);
   size_t more = new_units - old_units;
-  gate_enter(&arena_gate);
-  /* At the end of the zone there is always more, if the system grants it. */
   bool there = zone_free_units_behind(behind) >= more ||
-               (zone_grow_behind(behind, more, arena.used_units) && zone_free_units_behind(behind) >= more);
-  if (there) {
-    note_reuse(more, take_units(behind, more));
-    arena.used_units += more;
-    map_record(first)->run_units = (uint32_t)new_units;
-  }
+               (may_grow(more) && zone_grow_behind(behind, more, arena.used_units) &&
+                zone_free_units_behind(behind) >= more);
+  size_t dirty;
+  if (!there || !take_charged(behind, more, &dirty)) return false;
+  note_reuse(more, dirty);
+  arena.used_units += more;
+  map_record(first)->run_units = (uint32_t)new_units;
+  return true;
+}
+
+bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
+  gate_enter(&arena_gate);
+  bool extended = extend(first, old_units, new_units);
   gate_leave(&arena_gate);
-  return there;
+  return extended;
 }
 
 bool arena_has(size_t unit) {
@@ -231,8 +270,12 @@ static void hand_back(unit_t first, size_t units, size_t rest, bool purged) {
   gate_enter(&arena_gate);
   if (rest > 0) map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
   give_units(first, units);
-  if (purged) arena.purged_units += units;
-  else dirty_add(first, units, os_now_ms());                   /* last in the list: others have their turn */
+  if (purged) {
+    arena.purged_units += units;
+    charge_gone(units);
+  } else {
+    charge_dirty(first, units, dirty_add(first, units, os_now_ms()) - units); /* last in the list: others' turn */
+  }
   arena.purging_units -= min_size(units, arena.purging_units); /* a child has forgotten them */
   gate_leave(&arena_gate);
 }
@@ -340,60 +383,17 @@ void arena_after_fork(void) {
 }
 
 /* ---- Checking ----------------------------------------------------------------*/
-typedef struct {
-  size_t used, dirty, dirty_superslabs, free_runs, free_units;
-} census_t;
-
-static void check_run(unit_t first, size_t units, bool is_free) {
-  for (unit_t u = first; u < first + units; u++) {
-    HAK_CHECK(zone_is_free(u) == is_free);
-    HAK_CHECK(!is_free || atomic32_load_relaxed(map_word(u)) == 0);
-    HAK_CHECK(is_free || atomic32_load_relaxed(map_word(u)) != 0 || arena.has_forked);
-  }
-  if (is_free) HAK_CHECK(map_record((unit_t)(first + units - 1))->run_first == first);
-}
-
-static void check_extent(const extent_t *extent, census_t *census) {
-  bool was_free = false;
-  for (unit_t unit = extent->first; unit < extent->end;) {
-    bool is_free = zone_is_free(unit);
-    size_t units = map_record(unit)->run_units;
-    HAK_CHECK(units > 0 && unit + units <= extent->end);
-    HAK_CHECK(!is_free || !was_free); /* neighbours are joined */
-    check_run(unit, units, is_free);
-    if (is_free) census->free_runs++, census->free_units += units;
-    else census->used += units;
-    was_free = is_free;
-    unit += (unit_t)units;
-  }
-  for (uint32_t n = extent->first / SUPERSLAB_UNITS; n < extent->end / SUPERSLAB_UNITS; n++) {
-    HAK_CHECK((map_superslab(n)->used & map_superslab(n)->dirty) == 0);
-    census->dirty += (size_t)__builtin_popcount(map_superslab(n)->dirty);
-    census->dirty_superslabs += map_superslab(n)->dirty != 0;
-  }
-}
-
 void arena_check(void) {
   if (!is_ready()) return;
+  size_t metadata = metadata_committed_bytes();
   gate_enter(&arena_gate);
   while (arena.purging_units > 0) { /* by another thread: they are neither free nor anybody's */
     gate_leave(&arena_gate);
     os_sleep(1);
     gate_enter(&arena_gate);
   }
-  census_t all = {0};
-  for (zone_id_t z = 0; z < ZONE_COUNT; z++) {
-    const zone_t *zone = zone_look(z);
-    census_t census = {0};
-    size_t in_tree = 0;
-    for (size_t i = 0; i < zone->extent_count; i++) check_extent(&zone->extents[i], &census);
-    size_t runs_in_tree = runs_check(zone->free_runs, &in_tree);
-    HAK_CHECK(census.free_runs == runs_in_tree && census.free_units == in_tree);
-    all.used += census.used;
-    all.dirty += census.dirty;
-    all.dirty_superslabs += census.dirty_superslabs;
-  }
-  dirty_check(all.dirty_superslabs, all.dirty);
-  HAK_CHECK(all.used == arena.used_units || arena.has_forked);
+  size_t used = census_check(arena.has_forked), units = used + dirty_units();
+  HAK_CHECK(used == arena.used_units || arena.has_forked);
+  HAK_CHECK(limit_charged() == (units << UNIT_SHIFT) + charge_tables() + metadata || arena.has_forked);
   gate_leave(&arena_gate);
 }

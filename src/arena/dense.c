@@ -1,6 +1,7 @@
 /* See dense.h. SPDX-License-Identifier: MIT */
 #include "dense.h"
 
+#include "../support/limit.h"
 #include "zone.h"
 
 enum { PROBES = 8, CREDIT_FOR_DENSE = 8 };
@@ -87,6 +88,7 @@ void dense_thins_out(unit_t first, size_t units) {
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
   size_t used_bytes = used_units << UNIT_SHIFT;
   if (!slabs_are_dense((int64_t)used_bytes) || used_bytes < from_bytes) return false;
+  if (!limit_allows_huge_pages(units << UNIT_SHIFT)) return false;
   bool is_large_heap = (int64_t)atomic64_load_relaxed(&large_units) >= (int64_t)(used_units / 8);
   return !is_large_heap || has_credit(first, units);
 }

@@ -24,7 +24,8 @@ static void list_append(uint32_t number) {
   list.newest = number;
 }
 
-void dirty_add(unit_t first, size_t units, uint64_t now_ms) {
+size_t dirty_add(unit_t first, size_t units, uint64_t now_ms) {
+  size_t before = list.units;
   FOR_EACH_SUPERSLAB(c, first, units) {
     superslab_t *s = map_superslab(c.number);
     HAK_ASSERT((s->used & c.mask) == 0 && (s->dirty & c.mask) == 0);
@@ -36,6 +37,7 @@ void dirty_add(unit_t first, size_t units, uint64_t now_ms) {
     list_append(c.number);
     list.units += (size_t)__builtin_popcount(added);
   }
+  return list.units - before;
 }
 
 size_t dirty_take(unit_t first, size_t units) {
@@ -51,6 +53,12 @@ size_t dirty_take(unit_t first, size_t units) {
   }
   list.units -= taken;
   return taken;
+}
+
+size_t dirty_count(unit_t first, size_t units) {
+  size_t count = 0;
+  FOR_EACH_SUPERSLAB(c, first, units) count += (size_t)__builtin_popcount(map_superslab(c.number)->dirty & c.mask);
+  return count;
 }
 
 size_t dirty_units(void) { return list.units; }

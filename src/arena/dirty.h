@@ -18,12 +18,14 @@
 HAK_C_BEGIN
 
 /* Units that are free by now have become dirty, and with them what is free beside them
- * in the same huge page. `now_ms` is no earlier than before. */
-void dirty_add(unit_t first, size_t units, uint64_t now_ms);
+ * in the same huge page. `now_ms` is no earlier than before. Returns how many have. */
+size_t dirty_add(unit_t first, size_t units, uint64_t now_ms);
 /* Units are taken: those that were dirty are stale from now on, the others are not.
  * Returns how many were. */
 size_t dirty_take(unit_t first, size_t units);
 size_t dirty_units(void);
+/* How many of those units are. */
+size_t dirty_count(unit_t first, size_t units);
 /* When the oldest became so; UINT64_MAX if there are none. */
 uint64_t dirty_oldest_ms(void);
 

@@ -2,6 +2,7 @@
 #include "huge_pages.h"
 
 #include "../os/os.h"
+#include "../support/limit.h"
 
 enum { PROBES = 4, CREDIT_FOR_DENSE = 8 };
 
@@ -105,8 +106,8 @@ void huge_pages_learn(unit_t first, size_t units) {
 void huge_pages_use(unit_t first, size_t units) {
   row_t row = whole_superslabs(first, units);
   size_t price = count(row, has_not_asked) + count(row, is_huge_anew);
-  bool granted = spend(price);
-  if (!granted) {
+  bool allowed = limit_allows_huge_pages(0), granted = allowed && spend(price); /* the run is charged already */
+  if (allowed && !granted) {
     learn_from_newest();
     granted = spend(price);
   }

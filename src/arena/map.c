@@ -50,6 +50,15 @@ static size_t page_map_bytes(size_t window_bytes) {
 
 size_t map_table_bytes(void) { return mapped_bytes; }
 
+size_t map_table_bytes_of(size_t units) {
+  size_t bytes = 0;
+  for (int i = 0; i < TABLES; i++) bytes += table_bytes_x32(i);
+  return (units * bytes + SUPERSLAB_UNITS - 1) / SUPERSLAB_UNITS;
+}
+
+/* A page at each end, and one for the record at the end of the free run behind it. */
+size_t map_table_bytes_of_ends(void) { return 3 * TABLES * os_page_bytes(); }
+
 /* ---- Committing ------------------------------------------------------------------*/
 os_mapped_t map_commit(void *at, size_t bytes) {
   if (!the_map.is_held) return os_map(at, bytes);

@@ -140,6 +140,10 @@ os_mapped_t map_commit_units(zone_id_t zone, unit_t from, unit_t to);
 void map_purge_bitmaps(unit_t first, size_t units);
 /* Bytes of the tables that are mapped. */
 size_t map_table_bytes(void);
+/* How much of the tables so many units in a row use, and what may be resident besides, where
+ * such a row begins and ends. */
+size_t map_table_bytes_of(size_t units);
+size_t map_table_bytes_of_ends(void);
 
 HAK_INLINE atomic32 *map_word(size_t unit) { return (atomic32 *)the_map.base + unit; }
 /* SIZE_MAX-like values for addresses outside: compare with the_map.units. */

@@ -1,6 +1,7 @@
 /* See metadata.h. SPDX-License-Identifier: MIT */
 #include "metadata.h"
 
+#include "../support/limit.h"
 #include "map.h"
 
 hak_gate_t metadata_gate;
@@ -28,7 +29,9 @@ static os_mapped_t use(part_t *part, char *start, char *end, size_t offset, size
   if (to > (size_t)(end - start)) return OS_REFUSED;
   if (to > part->committed) {
     size_t wanted = align_up(to, max_size(step_bytes, os_page_bytes())) - part->committed;
+    if (!limit_charge(wanted)) return OS_REFUSED;
     os_mapped_t mapped = map_commit(start + part->committed, wanted);
+    if (mapped != OS_MAPPED) limit_credit(wanted);
     if (mapped != OS_MAPPED) return mapped;
     part->committed += wanted;
     metadata.committed_bytes += wanted;

@@ -8,20 +8,31 @@
 #include "bell.h"
 #include "decay.h"
 #include "magazine.h"
+#include "reclaim.h"
 #include "thread.h"
 
 #include <errno.h>
 
+/* Whether it is worth another try, once. */
+static HAK_COLD bool has_more_at_the_end(unsigned size_class, bool *tried) {
+  errno = ENOMEM;
+  bool worth = !*tried && reclaim_at_hard_limit(size_classes[size_class].block_bytes);
+  *tried = true;
+  return worth;
+}
+
 void *boundary_refill(unsigned size_class, bool *is_zero) {
-  heap_t *heap = thread_enter();
-  void *block = NULL;
-  if (HAK_LIKELY(heap != NULL)) {
-    decay_step(heap, false);
-    block = magazine_refill(heap, size_class, is_zero);
-    thread_leave(heap);
+  bool tried = false;
+  for (;;) {
+    heap_t *heap = thread_enter();
+    void *block = NULL;
+    if (HAK_LIKELY(heap != NULL)) {
+      decay_step(heap, false);
+      block = magazine_refill(heap, size_class, is_zero);
+      thread_leave(heap);
+    }
+    if (HAK_LIKELY(block != NULL) || !has_more_at_the_end(size_class, &tried)) return block;
   }
-  if (HAK_UNLIKELY(block == NULL)) errno = ENOMEM;
-  return block;
 }
 
 /* A lone block of a slab that is another's: the slab becomes ours with it. It is

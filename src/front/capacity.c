@@ -1,14 +1,19 @@
 /* See capacity.h. SPDX-License-Identifier: MIT */
 #include "capacity.h"
 
+#include "../support/limit.h"
+
 /* What all magazines of a process may hold, shared among its threads, but each
  * has the least. */
 static const size_t budget_bytes = HAK_MIB(64), budget_most = HAK_MIB(32), budget_least = HAK_KIB(512);
+/* Near a limit: for the first capacities of small blocks. */
+static const size_t budget_near_limit = HAK_KIB(64);
 
 static size_t block_bytes(unsigned size_class) { return size_classes[size_class].block_bytes; }
 static size_t twice(size_t capacity) { return capacity * 2 + 1; }
 
 size_t capacity_budget(size_t threads) {
+  if (limit_exists() && limit_is_near(0)) return budget_near_limit;
   return min_size(max_size(budget_bytes / max_size(threads, 1), budget_least), budget_most);
 }
 

@@ -44,7 +44,7 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
 /* Widens the magazine if the budget allows, making room by shrinking others that
  * were not used lately: the clock algorithm, a few steps of its hand at a time. */
 static bool widen(heap_t *heap, unsigned size_class, size_t capacity) {
-  size_t more = capacity - heap->magazines[size_class].capacity, most = budget();
+  size_t more = capacity - heap->magazines[size_class].capacity, most = more > 0 ? budget() : 0;
   if (more == 0 || more * size_classes[size_class].block_bytes > most) return false;
   size_t more_bytes = more * size_classes[size_class].block_bytes;
   for (int step = 0; step < HAND_STEPS && heap->capacity_bytes + more_bytes > most; step++) {

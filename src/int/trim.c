@@ -2,17 +2,14 @@
 #include "trim.h"
 
 #include "../arena/arena.h"
-#include "../front/flush.h"
-#include "../front/strip.h"
+#include "../front/reclaim.h"
 #include "../front/thread.h"
 #include "../slab/tidy.h"
 #include "../slab/purge.h"
 #include "../support/error.h"
 
 size_t trim(size_t keep_bytes) {
-  thread_flush();
-  tidy_sweep(flush_step);
-  tidy_sweep_attached(strip_now);
+  reclaim();
   size_t purged = tidy_purge_pages();
   if (the_heap != &the_null_heap) {
     heap_t *heap = thread_enter();

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "../os/os.h"
+#include "limit.h"
 
 #include <string.h>
 
@@ -32,6 +33,21 @@ static bool parse_reserve(const char *text, void *out) {
   *(size_t *)out = HAK_GIB((size_t)1 << log2_floor(number));
   return true;
 }
+/* Bytes, or "K", "M", "G" or "T" of them: as much as the allocator needs itself at the least;
+ * 0 is none. */
+static bool parse_bytes(const char *text, void *out) {
+  const size_t least = HAK_MIB(1), most = HAK_GIB(1024 * 1024);
+  static const char suffixes[] = "KMGT";
+  size_t number = 0;
+  if (*text < '0' || *text > '9') return false;
+  for (; *text >= '0' && *text <= '9' && number <= most; text++) number = number * 10 + (size_t)(*text - '0');
+  const char *suffix = *text != '\0' ? strchr(suffixes, *text) : NULL;
+  if (suffix != NULL) text++;
+  for (const char *s = suffixes; suffix != NULL && s <= suffix && number <= most; s++) number *= 1024;
+  if (*text != '\0' || (number != 0 && number < least) || number > most) return false;
+  *(size_t *)out = number;
+  return true;
+}
 /* A copy: some programs write their title over the environment. */
 static bool parse_path(const char *text, void *out) {
   static char path[4096];
@@ -48,8 +64,10 @@ static const struct variable {
   const char *expected;
 } variables[] = {
     {"HAKMEM_ABORT_ON_ERROR", parse_switch, &settings.abort_on_error, "0 or 1"},
+    {"HAKMEM_HARD_LIMIT", parse_bytes, &settings.hard_limit, "0, or 1M to 1024T"},
     {"HAKMEM_INT", parse_on_off, &settings.background, "on or off"},
     {"HAKMEM_RESERVE", parse_reserve, &settings.reserve_bytes, "1G to 16T"},
+    {"HAKMEM_SOFT_LIMIT", parse_bytes, &settings.soft_limit, "0, or 1M to 1024T"},
     {"HAKMEM_STATS", parse_switch, &settings.stats_at_exit, "0 or 1"},
     {"HAKMEM_STATS_FILE", parse_path, &settings.stats_file, "a path of at most 4095 bytes"},
 };
@@ -73,4 +91,6 @@ void config_read(char *const environment[]) {
     const char *entry = *environment, *equals = strchr(entry, '=');
     if (equals != NULL && strncmp(entry, "HAKMEM_", 7) == 0) read_one(entry, (size_t)(equals - entry), equals + 1);
   }
+  if (settings.hard_limit != 0) limit_set_hard(settings.hard_limit);
+  if (settings.soft_limit != 0) limit_set_soft(settings.soft_limit);
 }

@@ -15,6 +15,8 @@ typedef struct {
   bool background;        /* HAKMEM_INT, default on                              */
   bool stats_at_exit;     /* HAKMEM_STATS, default 0                             */
   size_t reserve_bytes;   /* HAKMEM_RESERVE; 0, the default: by the machine   */
+  size_t hard_limit;      /* HAKMEM_HARD_LIMIT, in bytes; 0, the default: none */
+  size_t soft_limit;      /* HAKMEM_SOFT_LIMIT, likewise                          */
   const char *stats_file; /* HAKMEM_STATS_FILE, default none                      */
 } config_t;
 
@@ -24,7 +26,7 @@ const config_t *config(void);
 /* Reads the environment: the first call does, while there is no second thread:
  * the first allocation of a static program, else our constructor. NULL: it is not
  * known yet. An unknown name or a bad value warns and changes nothing. Does
- * nothing in a privileged process. */
+ * nothing in a privileged process. The limits are set then (limit.h). */
 void config_read(char *const environment[]);
 
 HAK_C_END

@@ -14,6 +14,7 @@
 #include <hakmem.h>
 #include <observe/check.h>
 #include <os/os.h>
+#include <support/limit.h>
 
 #include <gtest/gtest.h>
 
@@ -346,6 +347,41 @@ TEST(Fault, BlocksAreFreedByOtherThreads) {
         program.free_all();
       },
       10);
+}
+
+/* At the end of a hard limit, where what is free goes back before a request fails; what the
+ * system refuses to take stays, and counts. */
+TEST(Fault, AHardLimitIsReached) {
+  fail_each_call(
+      [] {
+        limit_set_hard(12 * kMiB);
+        Program program;
+        for (size_t bytes : {3000 * kKiB, 100 * kKiB, 3 * kKiB, 5 * kMiB}) {
+          for (size_t sum = 0; sum < 13 * kMiB; sum += bytes) program.malloc(bytes);
+          for (size_t i = 0; i < program.blocks.size(); i += 3) program.realloc(i, bytes * 2);
+          if (limit_charged() > 12 * kMiB) fail("more is charged than the limit allows", limit_charged());
+          program.free_half();
+        }
+        program.free_all();
+        limit_set_hard(0);
+      },
+      10);
+}
+
+/* The container is looked at, and the heap squeezed again and again as it grows. */
+TEST(Fault, NearASoftLimit) {
+  fail_each_call(
+      [] {
+        hak_set_soft_limit(22 * kMiB);
+        Program program;
+        for (size_t bytes : {100 * kKiB, 3000 * kKiB, 20 * kKiB}) {
+          for (size_t sum = 0; sum < 14 * kMiB; sum += bytes) program.malloc(bytes);
+          std::thread([&] { program.free_half(); }).join();
+        }
+        program.free_all();
+        hak_set_soft_limit(0);
+      },
+      30);
 }
 
 TEST(Fault, LookingIsSafeWhateverFails) {

@@ -67,6 +67,41 @@ TEST(Config, TheWindowsSizeIsAPowerOfTwo) {
                               "' is ignored: expected 1G to 16T\n");
 }
 
+TEST(Config, LimitsAreBytes) {
+  struct {
+    const char *value;
+    size_t bytes;
+  } good[] = {{"0", 0},
+              {"1048576", 1 << 20},
+              {"1024K", 1 << 20},
+              {"1M", 1 << 20},
+              {"0G", 0},
+              {"300M", size_t{300} << 20},
+              {"2G", size_t{2} << 30},
+              {"1024T", size_t{1} << 50},
+              {"1125899906842624", size_t{1} << 50}};
+  for (const auto &each : good) {
+    const std::string hard = std::string("HAKMEM_HARD_LIMIT=") + each.value,
+                      soft = std::string("HAKMEM_SOFT_LIMIT=") + each.value;
+    const char *environment[] = {hard.c_str(), soft.c_str(), nullptr};
+    hak_test::Outcome outcome = hak_test::in_child([&] {
+      config_read(const_cast<char *const *>(environment));
+      return config()->hard_limit == each.bytes && config()->soft_limit == each.bytes &&
+                     limit_is_hard() == (each.bytes != 0) && limit_exists() == (each.bytes != 0)
+                 ? 0
+                 : 1;
+    });
+    EXPECT_TRUE(outcome.exited_with(0)) << each.value << ": " << outcome.describe();
+    EXPECT_EQ(outcome.err, "");
+  }
+  for (const std::string &value : std::vector<std::string>{
+           "", "M", "1", "1023K", "1048575", "1025T", "1P", "1MB", "1M ", " 1M", "-1M", "+1M", "1.5G", "0x100000",
+           "1125899906842625", "99999999999999999999999999", "18446744073709551617K"})
+    for (const std::string &name : std::vector<std::string>{"HAKMEM_HARD_LIMIT", "HAKMEM_SOFT_LIMIT"})
+      expect_warning((name + "=" + value).c_str(),
+                     "hakmem: " + name + "='" + value + "' is ignored: expected 0, or 1M to 1024T\n");
+}
+
 TEST(Config, BadValuesWarnOnceAndChangeNothing) {
   expect_warning("HAKMEM_STATS=yes", "hakmem: HAKMEM_STATS='yes' is ignored: expected 0 or 1\n");
   expect_warning("HAKMEM_STATS=", "hakmem: HAKMEM_STATS='' is ignored: expected 0 or 1\n");

@@ -22,6 +22,7 @@
 #include <arena/runs.h>
 #include <arena/zone.h>
 #include <front/boundary.h>
+#include <front/capacity.h>
 #include <front/decay.h>
 #include <front/flush.h>
 #include <front/magazine.h>
@@ -42,6 +43,7 @@
 #include <slab/tidy.h>
 #include <support/config.h>
 #include <support/error.h>
+#include <support/limit.h>
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,120 @@
+/* See limit.h. SPDX-License-Identifier: MIT */
+#include "limit.h"
+
+#define NONE UINT64_MAX
+
+/* The container is looked at when the heap has so much, to which most processes never come,
+ * and again when it has taken half of the room that was left then, or so much more. */
+enum {
+  FIRST_LOOK_BYTES = 16 * 1024 * 1024,
+  LEAST_LOOK_BYTES = 4 * 1024 * 1024,
+  NEAR_SHARE = 10,    /* of a limit, which are left when the heap is near it                     */
+  SQUEEZE_SHARE = 32, /* of what is charged: when it has grown by so much, it is squeezed again  */
+  FALL_SHARE = 8,     /* below being near: when it has fallen by so much, the next time is a first */
+};
+
+atomic32 limit_passed, limit_count;
+
+/* Relaxed: see limit.h. */
+static atomic64 charged, hard = {NONE}, squeeze_at = {NONE}, look_at = {FIRST_LOOK_BYTES};
+/* Charged bytes from which on the heap is near each limit, and the least of them. */
+static atomic64 near_hard = {NONE}, near_soft = {NONE}, near_container = {NONE}, near_any = {NONE};
+
+static uint64_t load(const atomic64 *value) { return atomic64_load_relaxed(value); }
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t above(uint64_t bytes, uint64_t more) { return more > NONE - bytes ? NONE : bytes + more; }
+
+/* ---- Charging --------------------------------------------------------------------*/
+static void look_at_marks(uint64_t now) {
+  if (HAK_UNLIKELY(now >= load(&squeeze_at) || now >= load(&look_at))) atomic32_store_relaxed(&limit_passed, 1);
+}
+
+bool limit_charge(size_t bytes) {
+  uint64_t before = load(&charged);
+  do {
+    if (above(before, bytes) > load(&hard)) return false;
+  } while (!atomic64_cas_relaxed(&charged, &before, before + bytes));
+  look_at_marks(before + bytes);
+  return true;
+}
+
+void limit_charge_anyway(size_t bytes) { look_at_marks(atomic64_add_relaxed(&charged, bytes) + bytes); }
+
+void limit_credit(size_t bytes) {
+  uint64_t now = atomic64_add_relaxed(&charged, (uint64_t)-bytes) - bytes, is_near = load(&near_any);
+  if (now < is_near - is_near / FALL_SHARE && load(&squeeze_at) != is_near)
+    atomic64_store_relaxed(&squeeze_at, is_near);
+}
+
+size_t limit_charged(void) { return load(&charged); }
+bool limit_allows(size_t bytes) { return above(load(&charged), bytes) <= load(&hard); }
+bool limit_is_hard(void) { return load(&hard) != NONE; }
+bool limit_could_ever_allow(size_t bytes) { return bytes <= load(&hard); }
+
+/* ---- Being near --------------------------------------------------------------------*/
+bool limit_is_near(size_t more_bytes) {
+  uint64_t from = load(&near_any);
+  return from != NONE && above(load(&charged), more_bytes) >= from;
+}
+
+size_t limit_slack(size_t slack_bytes) {
+  uint64_t from = load(&near_any), now = load(&charged);
+  if (from == NONE) return SIZE_MAX;
+  uint64_t fixed = now > slack_bytes ? now - slack_bytes : 0;
+  return from > fixed ? from - fixed : 0;
+}
+
+bool limit_allows_huge_pages(size_t more_bytes) { return !limit_is_hard() && !limit_is_near(more_bytes); }
+
+/* ---- The limits ----------------------------------------------------------------------*/
+
+/* Sequentially consistent, as those who call this have stored theirs: of two at a time, the
+ * last one to look sees both. */
+static void combine(void) {
+  uint64_t nearest;
+  do {
+    nearest = least(atomic64_load_seq(&near_hard),
+                    least(atomic64_load_seq(&near_soft), atomic64_load_seq(&near_container)));
+    atomic64_store_seq(&near_any, nearest);
+  } while (atomic64_load_seq(&near_any) != nearest ||
+           nearest != least(atomic64_load_seq(&near_hard),
+                            least(atomic64_load_seq(&near_soft), atomic64_load_seq(&near_container))));
+  atomic32_store_relaxed(&limit_count, nearest != NONE);
+  uint64_t now = load(&charged), next = now + now / SQUEEZE_SHARE;
+  if (now < nearest) atomic64_store_relaxed(&squeeze_at, nearest);
+  else if (load(&squeeze_at) > next) atomic64_store_relaxed(&squeeze_at, next);
+}
+
+static uint64_t near_from(size_t bytes) { return bytes == 0 ? NONE : bytes - bytes / NEAR_SHARE; }
+
+void limit_set_hard(size_t bytes) {
+  atomic64_store_relaxed(&hard, bytes == 0 ? NONE : bytes);
+  atomic64_store_seq(&near_hard, near_from(bytes));
+  combine();
+}
+
+void limit_set_soft(size_t bytes) {
+  atomic64_store_seq(&near_soft, near_from(bytes));
+  combine();
+}
+
+void limit_set_container(size_t more_bytes) {
+  uint64_t now = load(&charged);
+  bool is_there = more_bytes != SIZE_MAX;
+  atomic64_store_seq(&near_container, is_there ? above(now, more_bytes) : NONE);
+  uint64_t until_look = is_there ? max_size(more_bytes / 2, LEAST_LOOK_BYTES) : max_size(now, FIRST_LOOK_BYTES);
+  atomic64_store_relaxed(&look_at, above(now, until_look));
+  combine();
+}
+
+/* ---- Marks ---------------------------------------------------------------------------*/
+limit_answer_t limit_answer(void) {
+  limit_answer_t answer = {0};
+  if (atomic32_exchange_relaxed(&limit_passed, 0) == 0) return answer;
+  uint64_t now = load(&charged);
+  answer.squeeze = now >= load(&squeeze_at);
+  answer.look = now >= load(&look_at);
+  if (answer.squeeze) atomic64_store_relaxed(&squeeze_at, now + now / SQUEEZE_SHARE + 1);
+  if (answer.look) atomic64_store_relaxed(&look_at, NONE); /* limit_set_container says when again */
+  return answer;
+}

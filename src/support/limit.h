@@ -1,0 +1,80 @@
+/*
+ * How much memory the heap may have, and how near to that it is.
+ *
+ * "Charged" is what may be resident of the allocator's memory: runs that are in use, each as
+ * a whole, free memory that has not been given back to the system, the tables as far as they
+ * have been used, thread heaps and magazines. It may be more than what is resident: a block
+ * counts from the moment at which it is handed out. It is never less, but for memory that is
+ * locked, or where huge pages fill gaps; so there are none with a hard limit.
+ *
+ * Three things bound it: the hard limit, beyond which there is no memory; the soft limit; and
+ * the container, as it was seen last. From nine tenths of the tightest on the heap is "near":
+ * what is kept for speed alone goes to nothing, before more is taken from the system.
+ *
+ * Whoever charges holds a gate and has no time. So passing a mark only sets a flag, which
+ * threads look at when they have left the gates (int/pressure.h). There are two marks: one
+ * from which on the container is to be looked at, and one from which on the heap is to be
+ * squeezed, again and again as it grows.
+ *
+ * Thread-safe, without a lock: a child that is forked at any moment finds it usable. Relaxed,
+ * but where limits are set: these are sums, which order nothing.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_LIMIT_H
+#define HAK_LIMIT_H
+
+#include "../base/base.h"
+
+HAK_C_BEGIN
+
+/* ---- Charging ------------------------------------------------------------------*/
+
+/* false: the hard limit does not allow so much, and nothing is charged. */
+bool limit_charge(size_t bytes);
+/* What is resident already. */
+void limit_charge_anyway(size_t bytes);
+void limit_credit(size_t bytes);
+size_t limit_charged(void);
+
+/* Whether limit_charge would succeed. */
+bool limit_allows(size_t bytes);
+/* Whether there is a hard limit, and one request of so many bytes lies within it. */
+bool limit_is_hard(void);
+bool limit_could_ever_allow(size_t bytes);
+
+/* ---- Being near ------------------------------------------------------------------*/
+
+/* Whether there is a limit of any kind: what follows need not be asked otherwise. */
+extern atomic32 limit_count; /* relaxed */
+HAK_INLINE bool limit_exists(void) { return HAK_UNLIKELY(atomic32_load_relaxed(&limit_count) != 0); }
+
+/* Whether the heap is near, or would be with so much more. */
+bool limit_is_near(size_t more_bytes);
+/* Of `slack_bytes`, which are charged and serve speed alone: how much may stay. */
+size_t limit_slack(size_t slack_bytes);
+/* Whether new memory may have huge pages, which make more of it resident than is used. */
+bool limit_allows_huge_pages(size_t more_bytes);
+
+/* ---- The limits ------------------------------------------------------------------*/
+
+/* In bytes; 0 is none. The hard one is set before there is a second thread. */
+void limit_set_hard(size_t bytes);
+void limit_set_soft(size_t bytes);
+/* The container has been looked at: the heap may have so much more before it is near; SIZE_MAX
+ * if there is no container, or it has no limit. Says when it is to be looked at again. */
+void limit_set_container(size_t more_bytes);
+
+/* ---- Marks that have been passed ------------------------------------------------*/
+
+extern atomic32 limit_passed; /* relaxed, a hint */
+HAK_INLINE bool limit_is_passed(void) { return atomic32_load_relaxed(&limit_passed) != 0; }
+
+typedef struct {
+  bool look, squeeze; /* what is to be done */
+} limit_answer_t;
+/* What the calling thread has to do, and nobody else: the marks are moved on. */
+limit_answer_t limit_answer(void);
+
+HAK_C_END
+#endif

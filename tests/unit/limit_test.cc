@@ -1,0 +1,353 @@
+/*
+ * Limits: what is charged, when the heap is near one, and what becomes of what is kept
+ * then. Each case has a process of its own.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "layers.h"
+#include "support/process.h"
+
+#include <atomic>
+#include <thread>
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+size_t dirty_bytes() { return arena_usage().dirty; }
+
+/* A run that counts from now on: of the huge zone, where nothing else comes. */
+unit_t take(size_t bytes) {
+  unit_t run = arena_take(ZONE_HUGE, bytes >> UNIT_SHIFT, 1, nullptr);
+  if (run != 0) hak_test::write_words(run, bytes >> UNIT_SHIFT, hak_test::kInUse);
+  return run;
+}
+void give(unit_t run, size_t bytes) {
+  hak_test::write_words(run, bytes >> UNIT_SHIFT, 0);
+  arena_give(run, bytes >> UNIT_SHIFT);
+}
+
+}  // namespace
+
+/* ---- The account ---------------------------------------------------------------------*/
+
+TEST(Limit, WhatIsTakenIsChargedUntilItHasGoneBack) {
+  unit_t first = take(8 * kMiB);
+  ASSERT_NE(first, 0u);
+  const size_t before = limit_charged();
+  EXPECT_GE(before, 8 * kMiB);
+  unit_t run = take(16 * kMiB);
+  ASSERT_NE(run, 0u);
+  const size_t with = limit_charged();
+  EXPECT_GE(with, before + 16 * kMiB);
+  EXPECT_LE(with, before + 17 * kMiB) << "the tables are a fiftieth";
+  give(run, 16 * kMiB);
+  EXPECT_EQ(limit_charged(), with) << "it is resident still";
+  arena_check();
+  EXPECT_EQ(arena_purge(0), 16 * kMiB);
+  EXPECT_EQ(limit_charged(), with - 16 * kMiB);
+  unit_t again = take(16 * kMiB);
+  EXPECT_EQ(again, run) << "the same place: nothing more of the tables is used";
+  EXPECT_EQ(limit_charged(), with);
+  arena_check();
+}
+
+TEST(Limit, WhatIsTakenWhileDirtyIsNotChargedTwice) {
+  unit_t run = take(16 * kMiB);
+  const size_t with = limit_charged();
+  give(run, 16 * kMiB);
+  EXPECT_NE(take(8 * kMiB), 0u);
+  EXPECT_EQ(limit_charged(), with);
+  arena_check();
+}
+
+/* The sum of what threads do to it, with gates of two kinds held. */
+TEST(Limit, ManyThreadsLeaveTheAccountInOrder) {
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; t++)
+    threads.emplace_back([t] {
+      for (int round = 0; round < 200; round++) {
+        std::vector<void *> blocks;
+        for (size_t i = 0; i < 30; i++) blocks.push_back(hak_malloc((i * 7919 + t * 104729) % 300000));
+        for (void *block : blocks) hak_free(block);
+        if (round % 50 == 0) hak_trim(0);
+      }
+    });
+  for (std::thread &thread : threads) thread.join();
+  hak__check_all();
+}
+
+/* ---- The hard limit --------------------------------------------------------------------*/
+
+TEST(HardLimit, IsNeverExceededAndMemoryComesBack) {
+  limit_set_hard(64 * kMiB);
+  for (size_t bytes : {size_t{40}, size_t{1000}, size_t{20000}, size_t{300000}, 6 * kMiB}) {
+    SCOPED_TRACE(bytes);
+    for (int round = 0; round < 2; round++) {
+      std::vector<void *> held;
+      held.reserve(64 * kMiB / bytes);
+      errno = 0;
+      while (void *block = hak_malloc(bytes)) {
+        held.push_back(block);
+        ASSERT_LE(limit_charged(), 64 * kMiB);
+      }
+      EXPECT_EQ(errno, ENOMEM);
+      EXPECT_GE(held.size() * bytes, 44 * kMiB) << "memory ended long before its limit";
+      hak__check_all();
+      for (void *block : held) hak_free(block);
+    }
+  }
+}
+
+TEST(HardLimit, EveryKindOfRequestSaysThatThereIsNoMemory) {
+  void *small = hak_malloc(100), *large = hak_malloc(300000), *huge = hak_malloc(6 * kMiB);
+  ASSERT_NE(huge, nullptr);
+  limit_set_hard(limit_charged()); /* not a byte more */
+  std::vector<void *> rest;
+  while (void *block = hak_malloc(100)) rest.push_back(block);
+  const auto is_refused = [](void *block) { return block == nullptr && errno == ENOMEM; };
+  errno = 0;
+  EXPECT_TRUE(is_refused(hak_calloc(1, 300000)));
+  errno = 0;
+  EXPECT_TRUE(is_refused(hak_calloc(1, 8 * kMiB)));
+  errno = 0;
+  EXPECT_TRUE(is_refused(hak_realloc(small, 300000)));
+  errno = 0;
+  EXPECT_TRUE(is_refused(hak_realloc(large, 6 * kMiB)));
+  errno = 0;
+  EXPECT_TRUE(is_refused(hak_realloc(huge, 60 * kMiB)));
+  errno = 0;
+  EXPECT_TRUE(is_refused(hak_aligned_alloc(4096, 300000)));
+  errno = 0;
+  EXPECT_TRUE(is_refused(hak_aligned_alloc(4 * kMiB, 4 * kMiB)));
+  errno = 0;
+  EXPECT_TRUE(is_refused(hak_malloc(PTRDIFF_MAX)));
+  void *out = nullptr;
+  errno = 1234;
+  EXPECT_EQ(hak_posix_memalign(&out, 4096, 300000), ENOMEM);
+  EXPECT_EQ(errno, 1234);
+  hak_free(huge);
+  EXPECT_NE(huge = hak_malloc(5 * kMiB), nullptr) << "what is freed makes room";
+  for (void *block : rest) hak_free(block);
+  for (void *block : {small, large, huge}) hak_free(block);
+  hak__check_all();
+}
+
+/* Magazines that hold some MiB, of this thread and of some that have ended. */
+size_t fill_caches() {
+  const auto work = [] {
+    std::vector<void *> blocks(8000);
+    for (int round = 0; round < 20; round++) { /* the magazine grows with each */
+      for (void *&block : blocks) block = hak_malloc(1000);
+      for (void *block : blocks) hak_free(block);
+    }
+  };
+  std::thread(work).join();
+  work();
+  arena_purge(0);
+  return hak_test::cached_bytes();
+}
+
+/* What is free makes no request fail, wherever it is. */
+TEST(HardLimit, CachesMakeRoomForAHugeBlock) {
+  ASSERT_GT(fill_caches(), 7 * kMiB);
+  limit_set_hard(limit_charged());
+  void *block = hak_malloc(6 * kMiB);
+  ASSERT_NE(block, nullptr);
+  void *grown = hak_realloc(block, 6 * kMiB + 200000);
+  EXPECT_NE(grown, nullptr);
+  hak_free(grown);
+}
+TEST(HardLimit, CachesMakeRoomForSmallBlocks) {
+  ASSERT_GT(fill_caches(), 7 * kMiB);
+  limit_set_hard(limit_charged());
+  std::vector<void *> blocks(2000);
+  for (void *&block : blocks) ASSERT_NE(block = hak_malloc(3000), nullptr);
+  for (void *block : blocks) hak_free(block);
+}
+TEST(HardLimit, DirtyMemoryInTheWrongPlaceMakesRoom) {
+  limit_set_hard(64 * kMiB);
+  unit_t gap = take(20 * kMiB), between = take(kMiB);
+  ASSERT_NE(between, 0u);
+  give(gap, 20 * kMiB);
+  EXPECT_EQ(dirty_bytes(), 20 * kMiB);
+  EXPECT_NE(take(48 * kMiB), 0u) << "the gap is too small, but it can go back";
+  arena_check();
+}
+
+TEST(HardLimit, ARequestThatCanNeverBeGrantedLeavesEverythingAsItIs) {
+  void *block = hak_malloc(8 * kMiB);
+  hak_free(block);
+  limit_set_hard(64 * kMiB);
+  const size_t committed = arena_usage().committed, dirty = dirty_bytes();
+  EXPECT_EQ(hak_malloc(size_t{1} << 40), nullptr);
+  EXPECT_EQ(arena_usage().committed, committed) << "address space was mapped for nothing";
+  EXPECT_EQ(dirty_bytes(), dirty);
+}
+
+TEST(HardLimit, IsReachedByManyThreadsAtOnce) {
+  limit_set_hard(48 * kMiB);
+  std::atomic<size_t> refused{0}, most{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 6; t++)
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 6; round++) {
+        std::vector<void *> held;
+        held.reserve(100000);
+        while (held.size() < 100000) {
+          void *block = hak_malloc((held.size() * 7919 + t * 104729) % 60000 + 1);
+          if (block == nullptr) break;
+          held.push_back(block);
+        }
+        refused += held.size() < 100000;
+        for (size_t seen = most, now = limit_charged(); now > seen && !most.compare_exchange_weak(seen, now);) continue;
+        for (void *block : held) hak_free(block);
+      }
+    });
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_GT(refused, 0u);
+  EXPECT_LE(most, 48 * kMiB);
+  hak__check_all();
+  void *block = hak_malloc(30 * kMiB);
+  EXPECT_NE(block, nullptr) << "all is free again";
+  hak_free(block);
+}
+
+TEST(HardLimit, HoldsInAForkedChild) {
+  limit_set_hard(64 * kMiB);
+  void *held = hak_malloc(20 * kMiB);
+  hak_test::Outcome outcome = hak_test::in_child([&] {
+    if (hak_malloc(50 * kMiB) != nullptr) return 1;
+    void *more = hak_malloc(30 * kMiB);
+    if (more == nullptr) return 2;
+    hak_free(held);
+    hak_free(more);
+    return hak_malloc(50 * kMiB) != nullptr ? 0 : 3;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  hak_free(held);
+}
+
+/* ---- Near a limit ----------------------------------------------------------------------*/
+
+TEST(SoftLimit, WhatIsDirtyFitsBelowNineTenths) {
+  limit_set_soft(100 * kMiB);
+  unit_t kept = take(70 * kMiB), other = take(16 * kMiB);
+  give(other, 16 * kMiB);
+  for (int i = 0; i < 100; i++) arena_relieve(SUPERSLAB_UNITS);
+  EXPECT_FALSE(limit_is_near(0));
+  EXPECT_GT(dirty_bytes(), 0u) << "there is room for some";
+  unit_t more = take(24 * kMiB);
+  ASSERT_NE(more, 0u) << "a soft limit refuses nothing";
+  EXPECT_TRUE(limit_is_near(0));
+  EXPECT_EQ(dirty_bytes(), 0u) << "before more is taken, what is dirty goes";
+  give(more, 24 * kMiB);
+  for (int i = 0; i < 100; i++) arena_relieve(SUPERSLAB_UNITS);
+  EXPECT_LE(limit_charged(), 90 * kMiB);
+  give(kept, 70 * kMiB);
+  arena_check();
+}
+
+TEST(SoftLimit, NoneLeavesThingsAsTheyWere) {
+  limit_set_soft(10 * kMiB);
+  take(20 * kMiB);
+  EXPECT_TRUE(limit_is_near(0));
+  EXPECT_TRUE(limit_exists());
+  limit_set_soft(0);
+  EXPECT_FALSE(limit_is_near(SIZE_MAX));
+  EXPECT_FALSE(limit_exists());
+  EXPECT_EQ(limit_slack(kMiB), SIZE_MAX);
+}
+
+TEST(SoftLimit, MagazinesHoldLittleAndHugePagesAreNotAskedFor) {
+  const size_t usual = capacity_budget(1);
+  EXPECT_TRUE(limit_allows_huge_pages(2 * kMiB));
+  limit_set_soft(40 * kMiB);
+  take(20 * kMiB);
+  EXPECT_EQ(capacity_budget(1), usual);
+  EXPECT_TRUE(limit_allows_huge_pages(2 * kMiB));
+  EXPECT_FALSE(limit_allows_huge_pages(20 * kMiB)) << "with so much more it is near";
+  take(20 * kMiB);
+  EXPECT_LE(capacity_budget(1), HAK_KIB(64));
+  EXPECT_FALSE(limit_allows_huge_pages(0));
+}
+
+TEST(HardLimit, ThereAreNoHugePages) {
+  limit_set_hard(1000 * kMiB);
+  EXPECT_FALSE(limit_allows_huge_pages(0));
+}
+
+/* What the caches hold goes when the heap grows past the mark, and again as it grows on. */
+TEST(SoftLimit, PassingItEmptiesTheCaches) {
+  ASSERT_GT(fill_caches(), 7 * kMiB);
+  limit_set_soft(100 * kMiB);
+  std::vector<void *> held;
+  while (limit_charged() < 89 * kMiB) held.push_back(hak_malloc(300000));
+  EXPECT_GT(hak_test::cached_bytes(), 4 * kMiB) << "not near yet";
+  for (int i = 0; i < 20; i++) held.push_back(hak_malloc(300000));
+  EXPECT_LT(hak_test::cached_bytes(), kMiB);
+  for (void *block : held) hak_free(block);
+}
+
+TEST(SoftLimit, WhatIsTooMuchGoesAtOnce) {
+  std::vector<void *> blocks(50000);
+  for (void *&block : blocks) block = hak_malloc(1000), std::memset(block, 1, 1000);
+  for (void *block : blocks) hak_free(block);
+  void *held = hak_malloc(6 * kMiB);
+  hak_set_soft_limit(4 * kMiB);
+  EXPECT_LT(limit_charged(), 9 * kMiB);
+  EXPECT_EQ(dirty_bytes(), 0u);
+  EXPECT_NE(hak_malloc(10 * kMiB), nullptr) << "allocation does not fail for it";
+  hak_set_soft_limit(0);
+  hak_free(held);
+}
+
+/* ---- Marks -------------------------------------------------------------------------------*/
+
+TEST(Marks, OneThreadAnswersAndTheyMoveOn) {
+  limit_set_soft(50 * kMiB);
+  take(40 * kMiB);
+  limit_answer(); /* that for a first look at the container */
+  EXPECT_FALSE(limit_is_passed());
+  take(8 * kMiB);
+  EXPECT_TRUE(limit_is_passed());
+  limit_answer_t answer = limit_answer();
+  EXPECT_TRUE(answer.squeeze);
+  EXPECT_FALSE(limit_answer().squeeze) << "it has been answered";
+  take(kMiB / 2);
+  EXPECT_FALSE(limit_is_passed()) << "for so little it is not done again";
+  take(4 * kMiB);
+  EXPECT_TRUE(limit_answer().squeeze) << "it has grown by more than a 32nd";
+}
+
+TEST(Marks, AHeapThatHasFallenPassesThemAnew) {
+  limit_set_soft(50 * kMiB);
+  unit_t run = take(48 * kMiB);
+  EXPECT_TRUE(limit_answer().squeeze);
+  give(run, 48 * kMiB);
+  arena_purge(0);
+  EXPECT_FALSE(limit_is_passed());
+  take(46 * kMiB);
+  EXPECT_TRUE(limit_answer().squeeze);
+}
+
+TEST(Marks, TheContainerIsLookedAtOfAHeapThatIsNotSmall) {
+  limit_set_container(SIZE_MAX);
+  take(8 * kMiB);
+  EXPECT_FALSE(limit_is_passed());
+  take(16 * kMiB);
+  ASSERT_TRUE(limit_is_passed());
+  EXPECT_TRUE(limit_answer().look);
+  take(16 * kMiB);
+  EXPECT_FALSE(limit_answer().look) << "somebody is about to";
+  limit_set_container(40 * kMiB);
+  take(16 * kMiB);
+  EXPECT_FALSE(limit_is_passed());
+  take(8 * kMiB);
+  EXPECT_TRUE(limit_answer().look) << "more than half of the room is taken";
+  EXPECT_FALSE(limit_is_near(0));
+  take(17 * kMiB);
+  EXPECT_TRUE(limit_is_near(0));
+  limit_set_container(40 * kMiB);
+  EXPECT_FALSE(limit_is_near(0)) << "others have left room";
+}

@@ -87,7 +87,7 @@ HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
 HAK_PUBLIC bool hak_trim(size_t keep_bytes) HAK_NOEXCEPT;
 
 /* The heap goes on as if the process's container had so much memory: from nine tenths of it on
- * nothing is kept for speed alone, and memory goes back before more is taken. Replaces what
+ * little is kept for speed alone, at the end nothing, and memory goes back before more is taken. Replaces what
  * HAKMEM_SOFT_LIMIT says; 0 is no limit. Allocation does not fail for it. What is too much
  * goes at once, as by hak_trim. */
 HAK_PUBLIC void hak_set_soft_limit(size_t bytes) HAK_NOEXCEPT;

@@ -147,7 +147,7 @@ static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *
   arena.used_units += units;
   note_reuse(units, dirty);
   *is_zero = dirty == 0;
-  if (limit_exists() && limit_is_near(0)) note_strain(os_now_ms()); /* before more is taken, what is dirty goes */
+  if (limit_exists() && limit_is_near(0)) note_strain(os_now_ms()); /* before more is taken, what is too much goes */
   return true;
 }
 

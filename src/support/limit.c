@@ -9,6 +9,7 @@ enum {
   FIRST_LOOK_BYTES = 16 * 1024 * 1024,
   LEAST_LOOK_BYTES = 4 * 1024 * 1024,
   NEAR_SHARE = 10,    /* of a limit, which are left when the heap is near it                     */
+  LEFT_SHARE = 4,     /* of what is left then, which may be slack                                */
   SQUEEZE_SHARE = 32, /* of what is charged: when it has grown by so much, it is squeezed again  */
   FALL_SHARE = 8,     /* below being near: when it has fallen by so much, the next time is a first */
 };
@@ -57,11 +58,14 @@ bool limit_is_near(size_t more_bytes) {
   return from != NONE && above(load(&charged), more_bytes) >= from;
 }
 
+/* Blocks of some hundred KiB that come and go would cost sixty times as much if nothing stayed, so a
+ * part of what is left may stay up to the very end. */
 size_t limit_slack(size_t slack_bytes) {
   uint64_t from = load(&near_any), now = load(&charged);
   if (from == NONE) return SIZE_MAX;
-  uint64_t fixed = now > slack_bytes ? now - slack_bytes : 0;
-  return from > fixed ? from - fixed : 0;
+  uint64_t fixed = now > slack_bytes ? now - slack_bytes : 0, end = from + from / (NEAR_SHARE - 1);
+  uint64_t of_the_rest = end > fixed ? least(end - fixed, end - from) / LEFT_SHARE : 0;
+  return from > fixed && from - fixed > of_the_rest ? from - fixed : of_the_rest;
 }
 
 bool limit_allows_huge_pages(size_t more_bytes) { return !limit_is_hard() && !limit_is_near(more_bytes); }

@@ -9,7 +9,8 @@
  *
  * Three things bound it: the hard limit, beyond which there is no memory; the soft limit; and
  * the container, as it was seen last. From nine tenths of the tightest on the heap is "near":
- * what is kept for speed alone goes to nothing, before more is taken from the system.
+ * what is kept for speed alone shrinks to a fourth of what is left, and to nothing at the end,
+ * before more is taken from the system.
  *
  * Whoever charges holds a gate and has no time. So passing a mark only sets a flag, which
  * threads look at when they have left the gates (int/pressure.h). There are two marks: one

@@ -23,6 +23,7 @@
 #include <observe/check.h>
 #include <os/os.h>
 #include <support/config.h>
+#include <support/limit.h>
 
 #include "support/payload.h"
 #include "support/process.h"
@@ -93,12 +94,14 @@ void use(std::size_t most) {
   }
 }
 
-enum Limit { kNoLimit, kAddressSpace, kData };
+enum Limit { kNoLimit, kAddressSpace, kData, kHard, kSoft };
 enum Trouble { kNone, kLockedPage, kAllLocked, kLaterRefused, kAllRefusedForAWhile };
 
 void limit(Limit which) {
-  if (which == kNoLimit) return;
   const std::size_t room = 80 * kMiB;
+  if (which == kHard) limit_set_hard(room / 2);
+  if (which == kSoft) limit_set_soft(room / 4);
+  if (which != kAddressSpace && which != kData) return;
   const int resource = which == kAddressSpace ? RLIMIT_AS : RLIMIT_DATA;
   const std::size_t now = hak_test::status_kib(which == kAddressSpace ? "VmSize:" : "VmData:") * 1024;
   const rlimit to = {now + room, now + room};
@@ -128,7 +131,8 @@ int live_on(const Machine &machine) {
   os_fault_set(0, false);
   use(40 * kMiB); /* all is well again */
   void *large = hak_malloc(30 * kMiB);
-  REQUIRE(large != nullptr || limited != kNoLimit);
+  REQUIRE(large != nullptr || (limited != kNoLimit && limited != kSoft));
+  if (limited == kHard) REQUIRE(limit_charged() <= 40 * kMiB);
   hak_free(large);
   hak_free(first);
   hak__check_all();
@@ -140,7 +144,7 @@ int live_on(const Machine &machine) {
 }
 
 std::string name_of(const testing::TestParamInfo<Machine> &info) {
-  static const char *const limits[] = {"NoLimit", "AddressSpace", "Data"};
+  static const char *const limits[] = {"NoLimit", "AddressSpace", "Data", "HardLimit", "SoftLimit"};
   static const char *const troubles[] = {"NoTrouble", "LockedPage", "AllLocked", "LaterRefused", "AllRefusedForAWhile"};
   const auto &[page, window, limited, trouble] = info.param;
   return "Pages" + std::to_string(page / 1024) + "KWindow" + window + limits[limited] + troubles[trouble];
@@ -148,7 +152,7 @@ std::string name_of(const testing::TestParamInfo<Machine> &info) {
 INSTANTIATE_TEST_SUITE_P(
     Of, Matrix,
     testing::Combine(testing::Values(4096, 16384, 65536), testing::Values("1G", "4G", "64G", "16T"),
-                     testing::Values(kNoLimit, kAddressSpace, kData),
+                     testing::Values(kNoLimit, kAddressSpace, kData, kHard, kSoft),
                      testing::Values(kNone, kLockedPage, kAllLocked, kLaterRefused, kAllRefusedForAWhile)),
     name_of);
 

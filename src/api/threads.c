@@ -25,7 +25,7 @@ __attribute__((constructor(102))) static void find_next(void) {
 EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*body)(void *),
                           void *restrict argument) {
   if (atomic64_load_relaxed(&next_create) == 0) find_next();
-  thread_create_fn *create = (thread_create_fn *)atomic64_load_relaxed(&next_create);
+  background_create_fn *create = (background_create_fn *)atomic64_load_relaxed(&next_create);
   if (create == NULL) return EAGAIN;
   thread_watch();
   background_prepare();

@@ -10,6 +10,7 @@
 #include "../slab/tidy.h"
 #include "../support/config.h"
 #include "../support/error.h"
+#include "container.h"
 #include "pressure.h"
 
 #include <errno.h>
@@ -34,10 +35,9 @@ enum {
 };
 
 static struct {
-  atomic32 runs;            /* from the decision to start it until it ends           */
-  sigset_t program_mask;    /* of the thread that started it; written before it runs */
-  thread_create_fn *create; /* likewise: what started it                           */
-  atomic64 refused_ms;      /* when it could not be started; relaxed                 */
+  atomic32 runs;         /* from the decision to start it until it ends           */
+  sigset_t program_mask; /* of the thread that started it; written before it runs */
+  atomic64 refused_ms;   /* when it could not be started; relaxed                 */
 } background;
 
 bool background_runs(void) { return atomic32_load_relaxed(&background.runs) != 0; }
@@ -71,7 +71,7 @@ static bool work(void) {
   int quiet = 0, alone_ms = 0;
   while (quiet < QUIET_ROUNDS) {
     if (!os_is_unfiltered()) return true; /* asked first, while no gate is held: it may end this thread */
-    bool was_rung = bell_listen(), squeezed = pressure_round(os_now_ms(), background.create);
+    bool was_rung = bell_listen(), squeezed = pressure_round(os_now_ms());
     bool worked = visit() || squeezed;
     quiet = worked ? 0 : was_rung && quiet > FAST_ROUNDS ? FAST_ROUNDS : quiet + 1;
     int round_ms = quiet < FAST_ROUNDS ? ROUND_MS : SLOW_ROUND_MS;
@@ -144,7 +144,7 @@ static void choose_processors(pthread_attr_t *attributes) {
     pthread_attr_setaffinity_np(attributes, sizeof processors, &processors);
 }
 
-static bool start_with(thread_create_fn *create, bool chosen) {
+static bool start_with(background_create_fn *create, bool chosen) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -170,7 +170,7 @@ void background_prepare(void) {
   if (may_start()) os_fence_all_threads();
 }
 
-void background_start(thread_create_fn *create) {
+void background_start(background_create_fn *create) {
   uint32_t nobody = 0;
   int saved_errno = errno;
   if (may_start()) {
@@ -179,7 +179,6 @@ void background_start(thread_create_fn *create) {
     pthread_sigmask(SIG_SETMASK, &all, &before); /* it inherits them blocked; and no handler forks in between */
     if (atomic32_cas_acq_rel(&background.runs, &nobody, 1)) {
       background.program_mask = before;
-      background.create = create;
       /* Thread-local variables may need a larger stack, and the processors be others by now. */
       if (!start_with(create, true) && !start_with(create, false)) {
         atomic64_store_relaxed(&background.refused_ms, os_now_ms());

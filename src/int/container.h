@@ -5,9 +5,9 @@
  * would have. So it is done in one of two ways, and otherwise not at all:
  *   alone  where the process has one thread, with all signals blocked: nothing else happens
  *          in the process before they are closed again;
- *   apart  by a thread made for it, which has an empty table of descriptors of its own. Not
- *          by the background thread itself: the program's exit handlers may have to run in
- *          that one.
+ *   apart  by a thread made for it, which has an empty table of descriptors of its own
+ *          (os_run_apart). Not by the background thread itself: the program's exit handlers
+ *          may have to run in that one.
  * Neither under a filter of system calls, nor with HAKMEM_INT=off.
  *
  * SPDX-License-Identifier: MIT
@@ -17,19 +17,13 @@
 
 #include "../base/base.h"
 
-#include <pthread.h>
-
 HAK_C_BEGIN
-
-/* pthread_create(3), as the next library in order has it. */
-typedef int thread_create_fn(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
-                             void *argument);
 
 /* Each looks and says what it has found to support/limit.h; false if it cannot. They leave errno
  * as it is. apart: the caller is the background thread, or one that may wait as long as it
  * takes to start a thread. */
 bool container_look_alone(void);
-bool container_look_apart(thread_create_fn *create);
+bool container_look_apart(void);
 
 /* Whether a limit was found when somebody looked last. */
 bool container_is_known(void);

@@ -2,6 +2,7 @@
 #include "pressure.h"
 
 #include "../front/bell.h"
+#include "container.h"
 #include "trim.h"
 
 #include <errno.h>
@@ -31,14 +32,14 @@ void pressure_set_soft_limit(size_t bytes) {
   if (limit_is_near(0)) trim(0);
 }
 
-bool pressure_round(uint64_t now_ms, thread_create_fn *create) {
+bool pressure_round(uint64_t now_ms) {
   static uint64_t looked_ms;
   static bool was_near;
   uint64_t interval_ms = limit_is_near(0) ? LOOK_NEAR_MS : LOOK_MS;
   bool is_due = atomic32_exchange_relaxed(&look_is_due, 0) != 0;
   if (is_due || (container_is_known() && now_ms >= looked_ms + interval_ms)) {
     looked_ms = now_ms;
-    container_look_apart(create);
+    container_look_apart();
   }
   bool is_near = limit_is_near(0), has_come_near = is_near && !was_near;
   was_near = is_near;

@@ -12,7 +12,6 @@
 #define HAK_PRESSURE_H
 
 #include "../support/limit.h"
-#include "container.h"
 
 HAK_C_BEGIN
 
@@ -25,7 +24,7 @@ void pressure_set_soft_limit(size_t bytes);
 /* A round of the background thread: looks at the container where that is due, or was longer
  * ago than a second while the heap is near, and squeezes the heap if it has come near because
  * others in the container have grown. Returns whether there was something to do. */
-bool pressure_round(uint64_t now_ms, thread_create_fn *create);
+bool pressure_round(uint64_t now_ms);
 
 HAK_C_END
 #endif

@@ -3,7 +3,7 @@
  * all groups above the process's own that can be seen.
  *
  * To ask takes descriptors. Whoever asks sees to it that the program does not notice: by
- * os_take_no_part_in_descriptors, or because no other thread is there, and no handler of
+ * os_run_apart, or because no other thread is there, and no handler of
  * signals can run.
  *
  * SPDX-License-Identifier: MIT

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -274,11 +275,36 @@ void os_close(int fd) { syscall(SYS_close, fd); }
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
+typedef struct {
+  void (*work)(void *context);
+  void *context;
+  bool is_done;
+} apart_t;
+
 /* One call: after unshare(2) alone, files would stay open that the program closes meanwhile. */
-bool os_take_no_part_in_descriptors(void) {
+static int run_apart(void *argument) {
   enum { OWN_TABLE = 2 }; /* CLOSE_RANGE_UNSHARE */
-  if (fault_here() || !os_is_unfiltered()) return false;
-  return syscall(SYS_close_range, 0u, ~0u, OWN_TABLE) == 0;
+  apart_t *apart = argument;
+  if (syscall(SYS_close_range, 0u, ~0u, OWN_TABLE) != 0) return 0;
+  apart->work(apart->context);
+  apart->is_done = true;
+  return 0;
+}
+
+/* Not by pthread_create, which allocates. The kernel writes 0 when the thread has ended, and wakes
+ * whoever waits, as for others than this process. */
+bool os_run_apart(void (*work)(void *context), void *context) {
+  static char stack[32 * 1024] __attribute__((aligned(64)));
+  static atomic32 runs;
+  /* ThreadSanitizer follows no thread that it does not know. */
+  if (HAK_THREAD_SANITIZER || fault_here() || !os_is_unfiltered()) return false;
+  apart_t apart = {.work = work, .context = context};
+  atomic32_store_relaxed(&runs, 1);
+  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                    CLONE_CHILD_CLEARTID;
+  if (clone(run_apart, stack + sizeof stack, flags, &apart, NULL, NULL, &runs.value) < 0) return false;
+  while (atomic32_load_acquire(&runs) != 0) syscall(SYS_futex, &runs.value, FUTEX_WAIT, 1, NULL, NULL, 0);
+  return apart.is_done;
 }
 
 bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }

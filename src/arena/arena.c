@@ -27,8 +27,8 @@ static const size_t dirty_least_bytes = HAK_MIB(1), dirty_floor_bytes = HAK_MIB(
 
 /* All state of this file; guarded by arena_gate unless said otherwise. */
 static struct {
-  atomic32 is_ready; /* release: pairs with the acquire in arena_ready */
-  size_t used_units;
+  atomic32 is_ready;   /* release: pairs with the acquire in arena_ready */
+  atomic64 used_units; /* read without the gate, too: relaxed */
   /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
@@ -56,6 +56,9 @@ static const zone_kind_t zone_kinds[ZONE_COUNT] = {
                     .wants_huge_pages = dense_wants_huge_pages},
     [ZONE_HUGE] = {.granule_units = SUPERSLAB_UNITS, .commit = map_commit_units, .purge = os_purge},
 };
+
+static size_t used_units(void) { return atomic64_load_relaxed(&arena.used_units); }
+static void use(size_t more_units) { atomic64_add_alone(&arena.used_units, more_units); }
 
 static bool is_ready(void) { return HAK_LIKELY(atomic32_load_acquire(&arena.is_ready)); }
 
@@ -98,10 +101,10 @@ static void note_reuse(size_t units, size_t dirty) {
 
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
-  if (*first == 0) *first = zone_grow(zone, units, align_units, arena.used_units);
+  if (*first == 0) *first = zone_grow(zone, units, align_units, used_units());
   if (*first == 0) return false;
   size_t dirty = take_units(*first, units);
-  arena.used_units += units;
+  use(units);
   note_reuse(units, dirty);
   *is_zero = dirty == 0;
   return true;
@@ -148,10 +151,16 @@ void arena_clear_stale(unit_t first, size_t units) {
   }
 }
 
-static size_t floor_units(void) {
-  return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(arena.used_units / 4, dirty_floor_bytes >> UNIT_SHIFT));
+/* Without what lies free in slabs, as far as we have been told. */
+static size_t needed_units(void) {
+  size_t units = used_units();
+  return units - min_size(dense_free_in_slabs() >> UNIT_SHIFT, units);
 }
-static size_t keep_units(void) { return floor_units() + arena.used_units / 8 + arena.reused_units; }
+size_t arena_needed_bytes(void) { return needed_units() << UNIT_SHIFT; }
+static size_t floor_units(void) {
+  return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(needed_units() / 4, dirty_floor_bytes >> UNIT_SHIFT));
+}
+static size_t keep_units(void) { return floor_units() + needed_units() / 8 + arena.reused_units; }
 
 /* Halves what is remembered as often as time has passed for. */
 static void age(uint64_t now_ms) {
@@ -175,7 +184,7 @@ static void note_strain(uint64_t now_ms) {
 void arena_give(unit_t first, size_t units) {
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();
-  arena.used_units -= units;
+  use(-units);
   give_units(first, units);
   dirty_add(first, units, now_ms);
   note_strain(now_ms);
@@ -184,7 +193,7 @@ void arena_give(unit_t first, size_t units) {
 
 void arena_give_clean(unit_t first, size_t units) {
   gate_enter(&arena_gate);
-  arena.used_units -= units;
+  use(-units);
   FOR_EACH_SUPERSLAB(c, first, units) map_note_huge_page(c.number, false);
   give_units(first, units);
   gate_leave(&arena_gate);
@@ -196,10 +205,10 @@ bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
   gate_enter(&arena_gate);
   /* At the end of the zone there is always more, if the system grants it. */
   bool there = zone_free_units_behind(behind) >= more ||
-               (zone_grow_behind(behind, more, arena.used_units) && zone_free_units_behind(behind) >= more);
+               (zone_grow_behind(behind, more, used_units()) && zone_free_units_behind(behind) >= more);
   if (there) {
     note_reuse(more, take_units(behind, more));
-    arena.used_units += more;
+    use(more);
     map_record(first)->run_units = (uint32_t)new_units;
   }
   gate_leave(&arena_gate);
@@ -285,11 +294,11 @@ size_t arena_relieve_now(size_t freed_units) {
   enum { REFUSED_MS = 1000 };
   if (!is_ready()) return 0;
   /* What is kept shrinks by an eighth of what was freed. */
-  size_t most = PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  size_t most = 2 * PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
   size_t purged = purge(UINT64_MAX, most, calls, keep_share, 0);
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();
-  if (purged == 0) arena.refused_until_ms = now_ms + REFUSED_MS;
+  if (purged == 0 && dirty_units() > keep_units()) arena.refused_until_ms = now_ms + REFUSED_MS;
   note_strain(now_ms);
   gate_leave(&arena_gate);
   return purged;
@@ -314,7 +323,7 @@ arena_usage_t arena_usage(void) {
       usage.committed += (size_t)(zone->extents[i].end - zone->extents[i].first) << UNIT_SHIFT;
   }
   usage.metadata = map_table_bytes();
-  usage.used = arena.used_units << UNIT_SHIFT;
+  usage.used = used_units() << UNIT_SHIFT;
   usage.dirty = dirty_units() << UNIT_SHIFT;
   gate_leave(&arena_gate);
   return usage;
@@ -394,6 +403,6 @@ void arena_check(void) {
     all.dirty_superslabs += census.dirty_superslabs;
   }
   dirty_check(all.dirty_superslabs, all.dirty);
-  HAK_CHECK(all.used == arena.used_units || arena.has_forked);
+  HAK_CHECK(all.used == used_units() || arena.has_forked);
   gate_leave(&arena_gate);
 }

@@ -78,6 +78,9 @@ typedef struct {
       uint8_t size_class;
       bool listed;
       uint8_t idle_looks; /* since a block was taken or put: see purge_idle   */
+      /* See slab/purged.h; the first one is in the records of all units of a slab. */
+      uint16_t purged, purged_pages;
+      uint16_t look_at; /* so many free blocks are worth a look: slab/surplus.h */
     } slab;
     struct {
       uint32_t asked_units; /* what was asked for takes so many; at most the run */

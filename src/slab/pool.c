@@ -5,6 +5,7 @@
 #include "../arena/metadata.h"
 #include "../os/os.h"
 #include "claim.h"
+#include "purged.h"
 #include "remote.h"
 #include "slab.h"
 
@@ -206,6 +207,7 @@ void pool_detach(owner_t *owner) {
 static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class) {
   const size_class_t *c = &size_classes[size_class];
   slab_unlist(from, slab);
+  purged_note_moved(from, to, slab);
   int64_t free_bytes = (int64_t)the_map.records[slab].slab.free_count * c->block_bytes;
   from->free_bytes -= free_bytes;
   to->free_bytes += free_bytes;

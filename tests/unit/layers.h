@@ -39,6 +39,7 @@
 #include <slab/purge.h>
 #include <slab/remote.h>
 #include <slab/slab.h>
+#include <slab/surplus.h>
 #include <slab/tidy.h>
 #include <support/config.h>
 #include <support/error.h>

@@ -7,6 +7,8 @@
  *              empty unless blocks are smaller than a tenth of it
  *   neighbour  90 % are freed in neighbourhoods of 1000 blocks that were
  *              allocated one after the other
+ *   most       all but every 500th block are freed: hardly any memory is live, but what an
+ *              allocator has divided into blocks of a size is hardly ever free as a whole
  *
  * By default there is no call at all after the last free, and no other thread that could do
  * anything: what an allocator has not given back by then stays. With --slots the program goes on, filling and
@@ -23,8 +25,8 @@
 
 #include <unistd.h>
 
-enum { ALL, RANDOM, NEIGHBOUR };
-static const char *const modes[] = {"all", "random", "neighbour", NULL};
+enum { ALL, RANDOM, NEIGHBOUR, MOST };
+static const char *const modes[] = {"all", "random", "neighbour", "most", NULL};
 
 static uint64_t mode = ALL, total_bytes = 415 * BENCH_MIB, min_bytes = 16, max_bytes = 256, idle_ms = 2000;
 static uint64_t slot_count, company;
@@ -40,7 +42,7 @@ static const bench_option_t options[] = {
     {0},
 };
 
-enum { NEIGHBOURHOOD = 1000, SLOT_MIN = 16, SLOT_MAX = 256, CALLS_PER_LOOK = 1000 };
+enum { NEIGHBOURHOOD = 1000, MOST_OF = 500, SLOT_MIN = 16, SLOT_MAX = 256, CALLS_PER_LOOK = 1000 };
 
 typedef struct entry {
   void *block;
@@ -80,7 +82,8 @@ static bool freed(bench_rng_t *rng, size_t index) {
   switch (mode) {
     case ALL: return true;
     case RANDOM: return bench_below(rng, 10) != 0;
-    default: return index / NEIGHBOURHOOD % 10 != 0;
+    case NEIGHBOUR: return index / NEIGHBOURHOOD % 10 != 0;
+    default: return index % MOST_OF != 0;
   }
 }
 

@@ -50,6 +50,17 @@ static size_t page_map_bytes(size_t window_bytes) {
 
 size_t map_table_bytes(void) { return mapped_bytes; }
 
+HAK_LOOKS_ON bool map_table_piece(unsigned index, char **at, size_t *bytes) {
+  if (index >= ZONE_COUNT * TABLES) return false;
+  zone_id_t zone = (zone_id_t)(index / TABLES);
+  int table = (int)(index % TABLES);
+  size_t from = align_down(table_offset(table, the_map.zone_first[zone]), os_page_bytes());
+  *at = table_start(table) + from;
+  size_t to = HAK_LOOK(mapped_to[zone][table]);
+  *bytes = to > from ? to - from : 0;
+  return true;
+}
+
 /* ---- Committing ------------------------------------------------------------------*/
 os_mapped_t map_commit(void *at, size_t bytes) {
   if (!the_map.is_held) return os_map(at, bytes);
@@ -79,7 +90,7 @@ static os_mapped_t commit_table(zone_id_t zone, int table, size_t to, char **at,
   *bytes = wanted > *done ? wanted - *done : 0;
   if (*bytes == 0) return OS_MAPPED;
   /* The page map can be read already, throughout. */
-  os_mapped_t mapped = table == 0 ? (os_map_over(*at, *bytes) ? OS_MAPPED : OS_REFUSED) : map_commit(*at, *bytes);
+  os_mapped_t mapped = table == 0 ? (map_commit_again(*at, *bytes) ? OS_MAPPED : OS_REFUSED) : map_commit(*at, *bytes);
   if (mapped != OS_MAPPED) *bytes = 0;
   *done += *bytes;
   return mapped;
@@ -188,7 +199,7 @@ static bool share_page(zone_id_t zone, int table) {
   char *at = table_start(table) + align_down(start, page);
   mapped_to[zone][table] = align_up(start, page);
   if (start % page == 0) return true;
-  if (!(table == 0 ? os_map_over(at, page) : map_commit(at, page) == OS_MAPPED)) return false;
+  if (!(table == 0 ? map_commit_again(at, page) : map_commit(at, page) == OS_MAPPED)) return false;
   mapped_bytes += page;
   return true;
 }

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -196,6 +197,28 @@ bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
 #endif
 }
 
+/* By asking on which node each page lies: EFAULT says that it is the page of zeroes. */
+bool os_unmark_zero_pages(void *at, size_t bytes, size_t step, unsigned char *resident) {
+  enum { AT_ONCE = 64 };
+  size_t page = os_page_bytes(), pages = bytes / page;
+  void *asked[AT_ONCE];
+  int node[AT_ONCE];
+  bool found = false;
+  if (page != getauxval(AT_PAGESZ) || !os_is_unfiltered()) return false; /* other than in tests of larger pages */
+  for (size_t next = 0; next < pages;) {
+    size_t count = 0;
+    for (; count < AT_ONCE && next < pages; next += step)
+      if ((resident[next] & 1) != 0) asked[count++] = (char *)at + next * page;
+    if (count == 0 || syscall(SYS_move_pages, 0, count, asked, NULL, node, 0) != 0) break;
+    for (size_t i = 0; i < count; i++) {
+      if (node[i] != -EFAULT) continue;
+      resident[(size_t)((char *)asked[i] - (char *)at) / page] = 0;
+      found = true;
+    }
+  }
+  return found;
+}
+
 os_moved_t os_move_pages(void *from, void *to, size_t bytes) {
   check_pages(from, bytes);
   check_pages(to, bytes);
@@ -222,6 +245,41 @@ uint64_t os_now_ms(void) {
 }
 
 uint32_t os_process_id(void) { return (uint32_t)getpid(); }
+const char *os_program_name(void) { return program_invocation_short_name; }
+
+/* "Name:    123 kB" */
+static void read_kib(const char *line, const char *name, size_t *bytes) {
+  size_t length = strlen(name);
+  if (strncmp(line, name, length) != 0) return;
+  size_t kib = 0;
+  for (const char *next = line + length; *next != '\0'; next++)
+    if (*next >= '0' && *next <= '9') kib = kib * 10 + (size_t)(*next - '0');
+  *bytes = HAK_KIB(kib);
+}
+
+bool os_process_memory(size_t *resident, size_t *peak) {
+  char text[256], line[64];
+  size_t length = 0;
+  *resident = *peak = 0;
+  if (fault_here() || !os_is_unfiltered()) return false;
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  for (long n; (n = syscall(SYS_read, fd, text, sizeof text)) > 0;) {
+    for (long i = 0; i < n; i++) {
+      if (text[i] != '\n') {
+        if (length < sizeof line - 1) line[length++] = text[i];
+        continue;
+      }
+      line[length] = '\0';
+      length = 0;
+      read_kib(line, "VmRSS:", resident);
+      read_kib(line, "VmHWM:", peak);
+    }
+  }
+  os_close(fd);
+  return *resident > 0 && *peak > 0;
+}
+
 uint32_t os_thread_id(void) { return (uint32_t)syscall(SYS_gettid); }
 bool os_thread_exists(uint32_t thread_id) {
   if (!os_is_unfiltered()) return true;

@@ -4,6 +4,7 @@
 #include "../arena/dense.h"
 #include "../arena/pages.h"
 #include "../os/os.h"
+#include "../support/tally.h"
 #include "claim.h"
 #include "slab.h"
 
@@ -72,7 +73,7 @@ static size_t look(owner_t *owner, unit_t slab) {
   free_pages_t pages;
   for (unsigned number = 0; next_free_pages(slab, &number, &pages);) {
     dense_thins_out(slab, 1);
-    os_purge(pages.at, pages.bytes); /* where it is refused, the pages stay */
+    if (os_purge(pages.at, pages.bytes)) tally_add(TALLY_IDLE, pages.bytes); /* where it is refused, the pages stay */
     calls += 1 + pages.bytes / os_page_bytes() / PAGES_AS_A_CALL;
   }
   return calls;

@@ -61,13 +61,22 @@ HAK_LOOKS_ON bool map_table_piece(unsigned index, char **at, size_t *bytes) {
   return true;
 }
 
-/* ---- Committing ------------------------------------------------------------------*/
-os_mapped_t map_commit(void *at, size_t bytes) {
-  if (!the_map.is_held) return os_map(at, bytes);
-  return os_map_over(at, bytes) ? OS_MAPPED : OS_REFUSED;
+/* What /proc/self/maps calls a part of the window: one name for what lies side by side, so
+ * that it stays one mapping. */
+static const char *part_name(const char *at) {
+  if (at < the_map.heaps) return "hakmem tables";
+  if (at < the_map.heaps_end) return "hakmem threads";
+  return at < the_map.metadata_end ? "hakmem magazines" : "hakmem heap";
 }
 
-bool map_commit_again(void *at, size_t bytes) { return os_map_over(at, bytes); }
+/* ---- Committing ------------------------------------------------------------------*/
+os_mapped_t map_commit(void *at, size_t bytes) {
+  if (!the_map.is_held) return os_map(at, bytes, part_name(at));
+  return os_map_over(at, bytes, part_name(at)) ? OS_MAPPED : OS_REFUSED;
+}
+
+bool map_commit_again(void *at, size_t bytes) { return os_map_over(at, bytes, part_name(at)); }
+os_mapped_t map_commit_moved(void *at, size_t bytes) { return os_map(at, bytes, part_name(at)); }
 
 static void uncommit(void *at, size_t bytes) {
   if (the_map.is_held) os_reserve_over(at, bytes);
@@ -246,7 +255,7 @@ static bool place_planned(size_t bytes) {
   size_t places = (span / 2 - from - bytes) / OS_HUGE_PAGE_BYTES + 1;
   for (size_t i = 0; i < TRIES; i++) {
     char *base = (char *)from + scatter(((uintptr_t)probe >> 12) + i) % places * OS_HUGE_PAGE_BYTES;
-    if (os_map_readable(base, page_map_bytes(bytes)) != OS_MAPPED) continue;
+    if (os_map_readable(base, page_map_bytes(bytes), "hakmem tables") != OS_MAPPED) continue;
     plan(base, bytes, false);
     if (share_pages()) return true;
     os_release(base, page_map_bytes(bytes));
@@ -258,7 +267,7 @@ static bool place_held(size_t bytes) {
   char *at = os_reserve(bytes + OS_HUGE_PAGE_BYTES);
   if (at == NULL) return false;
   char *base = (char *)align_up((uintptr_t)at, OS_HUGE_PAGE_BYTES);
-  if (os_map_readable_over(base, page_map_bytes(bytes))) {
+  if (os_map_readable_over(base, page_map_bytes(bytes), "hakmem tables")) {
     plan(base, bytes, true);
     if (share_pages()) return true;
   }

@@ -132,6 +132,8 @@ bool map_init(void);
 os_mapped_t map_commit(void *at, size_t bytes);
 /* The same for part of the window that has been so already, whatever lies there now. */
 bool map_commit_again(void *at, size_t bytes);
+/* The same for part of it from which the pages were moved away, so that nothing lies there. */
+os_mapped_t map_commit_moved(void *at, size_t bytes);
 /* The same for the units [from, to) of a zone and their elements in the tables. `from`
  * is where the last call ended or, behind something of the program's, farther. */
 os_mapped_t map_commit_units(zone_id_t zone, unit_t from, unit_t to);

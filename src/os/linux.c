@@ -24,6 +24,10 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
 
 os_call_counts_t os_calls;
 
@@ -87,6 +91,16 @@ static void advise(void *at, size_t bytes, int advice) {
   madvise(at, bytes, advice);
 }
 
+static atomic32 names_are_refused; /* the kernel is built without, or older than Linux 5.17 */
+
+/* What is not named has no name, and that is all. Mappings of one name that touch are one,
+ * as those without are, if all are named: so each is, at once. */
+static void call_it(void *at, size_t bytes, const char *name) {
+  if (atomic32_load_relaxed(&names_are_refused) != 0 || !os_is_unfiltered()) return;
+  if (prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, bytes, name) != 0 && errno == EINVAL)
+    atomic32_store_relaxed(&names_are_refused, 1);
+}
+
 static void *map(void *at, size_t bytes, int protection, int flags) {
   if (at != NULL) check_pages(at, bytes);
   atomic64_add_relaxed(&os_calls.mmap, 1);
@@ -117,21 +131,22 @@ static os_mapped_t map_at(void *at, size_t bytes, int protection, int flags) {
   return OS_TAKEN;
 }
 
-os_mapped_t os_map(void *at, size_t bytes) {
+os_mapped_t os_map(void *at, size_t bytes, const char *name) {
   os_mapped_t mapped = map_at(at, bytes, PROT_READ | PROT_WRITE, 0);
-  if (mapped == OS_MAPPED) advise(at, bytes, MADV_NOHUGEPAGE);
+  if (mapped == OS_MAPPED) advise(at, bytes, MADV_NOHUGEPAGE), call_it(at, bytes, name);
   return mapped;
 }
 
-os_mapped_t os_map_readable(void *at, size_t bytes) {
+os_mapped_t os_map_readable(void *at, size_t bytes, const char *name) {
   os_mapped_t mapped = map_at(at, bytes, PROT_READ, MAP_NORESERVE);
-  if (mapped == OS_MAPPED) advise(at, bytes, MADV_DONTDUMP);
+  if (mapped == OS_MAPPED) advise(at, bytes, MADV_DONTDUMP), call_it(at, bytes, name);
   return mapped;
 }
 
-bool os_map_over(void *at, size_t bytes) {
+bool os_map_over(void *at, size_t bytes, const char *name) {
   if (fault_here() || map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == NULL) return false;
   advise(at, bytes, MADV_NOHUGEPAGE);
+  call_it(at, bytes, name);
   return true;
 }
 
@@ -144,9 +159,10 @@ void *os_reserve(size_t bytes) {
   return at;
 }
 
-bool os_map_readable_over(void *at, size_t bytes) {
+bool os_map_readable_over(void *at, size_t bytes, const char *name) {
   if (fault_here() || map(at, bytes, PROT_READ, MAP_FIXED | MAP_NORESERVE) == NULL) return false;
   advise(at, bytes, MADV_DONTDUMP);
+  call_it(at, bytes, name);
   return true;
 }
 

@@ -40,18 +40,19 @@ typedef enum {
 
 /* Maps memory that reads as zero at that address, where nothing is. Only what is
  * asked for by os_want_huge_pages gets huge pages. Unless it is OS_MAPPED, nothing
- * has changed. */
-os_mapped_t os_map(void *at, size_t bytes);
+ * has changed. `name` is what /proc/self/maps calls it, where the kernel can (Linux 5.17)
+ * and no filter of system calls is in force: a static string. */
+os_mapped_t os_map(void *at, size_t bytes, const char *name);
 /* The same, to be read only; it is left out of core files. */
-os_mapped_t os_map_readable(void *at, size_t bytes);
+os_mapped_t os_map_readable(void *at, size_t bytes, const char *name);
 /* Maps writable memory that reads as zero over what was mapped there before, or
  * reserved, or is not there any more. false: nothing changed. */
-bool os_map_over(void *at, size_t bytes);
+bool os_map_over(void *at, size_t bytes, const char *name);
 /* Sets address space aside, wherever the system likes: it can be neither read nor
  * written, costs no memory, and is left out of core files. NULL on failure. */
 void *os_reserve(size_t bytes);
 /* Readable as os_map_readable, or reserved again, over part of what it gave. */
-bool os_map_readable_over(void *at, size_t bytes);
+bool os_map_readable_over(void *at, size_t bytes, const char *name);
 void os_reserve_over(void *at, size_t bytes);
 /* Gives address space back, whatever lies there. */
 void os_release(void *at, size_t bytes);

@@ -1,6 +1,7 @@
 /* See arena.h. SPDX-License-Identifier: MIT */
 #include "arena.h"
 
+#include "../support/tally.h"
 #include "dense.h"
 #include "dirty.h"
 #include "pages.h"
@@ -28,7 +29,8 @@ static const size_t dirty_least_bytes = HAK_MIB(1), dirty_floor_bytes = HAK_MIB(
 /* All state of this file; guarded by arena_gate unless said otherwise. */
 static struct {
   atomic32 is_ready;   /* release: pairs with the acquire in arena_ready */
-  atomic64 used_units; /* read without the gate, too: relaxed */
+  atomic64 used_units; /* read without the gate, too: relaxed            */
+  size_t peak_units;   /* the most that it ever was                      */
   /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
@@ -93,7 +95,9 @@ static void give_units(unit_t first, size_t units) {
 }
 
 /* Of units that are taken, so many were dirty. */
-static void note_reuse(size_t units, size_t dirty) {
+static void note_taken(size_t units, size_t dirty) {
+  use(units);
+  arena.peak_units = max_size(arena.peak_units, used_units());
   size_t missed = min_size(units - dirty, arena.purged_units);
   arena.purged_units -= missed;
   arena.reused_units += dirty + missed;
@@ -104,8 +108,7 @@ static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *
   if (*first == 0) *first = zone_grow(zone, units, align_units, used_units());
   if (*first == 0) return false;
   size_t dirty = take_units(*first, units);
-  use(units);
-  note_reuse(units, dirty);
+  note_taken(units, dirty);
   *is_zero = dirty == 0;
   return true;
 }
@@ -207,8 +210,7 @@ bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
   bool there = zone_free_units_behind(behind) >= more ||
                (zone_grow_behind(behind, more, used_units()) && zone_free_units_behind(behind) >= more);
   if (there) {
-    note_reuse(more, take_units(behind, more));
-    use(more);
+    note_taken(more, take_units(behind, more));
     map_record(first)->run_units = (uint32_t)new_units;
   }
   gate_leave(&arena_gate);
@@ -287,7 +289,7 @@ size_t arena_tick(uint64_t now_ms) {
   age(now_ms);
   bool is_due = now_ms >= DIRTY_MS && dirty_oldest_ms() <= now_ms - DIRTY_MS;
   gate_leave(&arena_gate);
-  return is_due ? purge(now_ms - DIRTY_MS, PURGE_UNITS, PURGE_CALLS, keep_given, 0) : 0;
+  return is_due ? tally_add(TALLY_AGED, purge(now_ms - DIRTY_MS, PURGE_UNITS, PURGE_CALLS, keep_given, 0)) : 0;
 }
 
 size_t arena_relieve_now(size_t freed_units) {
@@ -295,7 +297,7 @@ size_t arena_relieve_now(size_t freed_units) {
   if (!is_ready()) return 0;
   /* What is kept shrinks by an eighth of what was freed. */
   size_t most = 2 * PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
-  size_t purged = purge(UINT64_MAX, most, calls, keep_share, 0);
+  size_t purged = tally_add(TALLY_STRAINED, purge(UINT64_MAX, most, calls, keep_share, 0));
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();
   if (purged == 0 && dirty_units() > keep_units()) arena.refused_until_ms = now_ms + REFUSED_MS;
@@ -309,7 +311,7 @@ size_t arena_purge(size_t keep_bytes) {
   gate_enter(&arena_gate);
   size_t most = dirty_units(); /* each once, should the system refuse some */
   gate_leave(&arena_gate);
-  return purge(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT);
+  return tally_add(TALLY_TRIMMED, purge(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT));
 }
 
 /* ---- Looking ---------------------------------------------------------------------*/
@@ -323,7 +325,7 @@ arena_usage_t arena_usage(void) {
       usage.committed += (size_t)(zone->extents[i].end - zone->extents[i].first) << UNIT_SHIFT;
   }
   usage.metadata = map_table_bytes();
-  usage.used = used_units() << UNIT_SHIFT;
+  usage.used = used_units() << UNIT_SHIFT, usage.peak = arena.peak_units << UNIT_SHIFT;
   usage.dirty = dirty_units() << UNIT_SHIFT;
   gate_leave(&arena_gate);
   return usage;

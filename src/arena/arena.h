@@ -68,7 +68,7 @@ HAK_INLINE void arena_relieve(size_t freed_units) {
 size_t arena_needed_bytes(void);
 
 typedef struct {
-  size_t committed, used, dirty, metadata;
+  size_t committed, used, peak, dirty, metadata; /* peak: the most that `used` ever was */
 } arena_usage_t;
 arena_usage_t arena_usage(void);
 /* The next row of units of a zone that exist, behind `*end`; false if there is none.

@@ -8,6 +8,7 @@
 #include "../slab/tidy.h"
 #include "../slab/purge.h"
 #include "../support/error.h"
+#include "../support/tally.h"
 
 size_t trim(size_t keep_bytes) {
   thread_flush();
@@ -22,5 +23,6 @@ size_t trim(size_t keep_bytes) {
     }
   }
   error_settle();
+  tally_add(TALLY_TRIMMED, purged);
   return purged + arena_purge(keep_bytes);
 }

@@ -4,6 +4,7 @@
 #include "../arena/dense.h"
 #include "../arena/pages.h"
 #include "../os/os.h"
+#include "../support/tally.h"
 #include "claim.h"
 #include "purged.h"
 #include "slab.h"
@@ -46,14 +47,16 @@ static bool next_free_pages(unit_t slab, free_pages_t *pages) {
   return to > from;
 }
 
-size_t purge_slab(owner_t *owner, unit_t slab) {
+size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason) {
   enum { PAGES_AS_A_CALL = 8 };
   size_t calls = 1;
   for (free_pages_t pages = {0}; next_free_pages(slab, &pages);) {
     size_t bytes = pages.to - pages.from;
     dense_thins_out(slab, 1);
-    if (os_purge(map_address(slab) + pages.from, bytes))
-      purged_mark(owner, slab, pages.from, pages.to); /* else they stay */
+    if (os_purge(map_address(slab) + pages.from, bytes)) { /* else they stay */
+      purged_mark(owner, slab, pages.from, pages.to);
+      tally_add(reason, bytes);
+    }
     calls += 1 + bytes / os_page_bytes() / PAGES_AS_A_CALL;
   }
   return calls;
@@ -84,7 +87,7 @@ static size_t look(owner_t *owner, unit_t slab) {
     slab_release(owner, slab);
     return 1;
   }
-  return purge_slab(owner, slab);
+  return purge_slab(owner, slab, TALLY_IDLE);
 }
 
 size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls) {

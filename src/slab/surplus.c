@@ -21,8 +21,8 @@ HAK_NOINLINE void surplus_begin_now(owner_t *owner) {
   age(owner);
   slab_tell_arena(owner);
   /* An eighth of what is in use, and what was regretted. */
-  owner->surplus_from = SURPLUS_LEAST_BYTES + (int64_t)(arena_needed_bytes() / 8) + REGRET_WEIGHT * owner->regret_bytes;
-  owner->has_surplus = owner->free_bytes - owner->purged_bytes > owner->surplus_from + SURPLUS_LEAST_BYTES;
+  owner->surplus_from = (int64_t)(SURPLUS_LEAST_BYTES + arena_needed_bytes() / 8) + REGRET_WEIGHT * owner->regret_bytes;
+  owner->has_surplus = owner->free_bytes - owner->purged_bytes > owner->surplus_from + (int64_t)SURPLUS_LEAST_BYTES;
 }
 
 /* Returns the calls to the system that it took, about. */
@@ -30,7 +30,7 @@ static size_t look(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
   /* Again when an eighth of all blocks more are free. */
   r->slab.look_at = (uint16_t)(r->slab.free_count + r->slab.capacity / 8 + 1);
-  return purge_slab(owner, slab);
+  return purge_slab(owner, slab, TALLY_STRAINED);
 }
 
 static bool is_ours(const owner_t *owner, unit_t slab) {
@@ -44,7 +44,7 @@ static bool is_due(unit_t slab) {
 }
 
 HAK_NOINLINE void surplus_end_now(owner_t *owner) {
-  enum { SURPLUS_CALLS = 64, LOOKS = 32 }; /* a tenth of a millisecond or two */
+  enum { SURPLUS_CALLS = 64, SURPLUS_LOOKS = 32 }; /* a tenth of a millisecond or two */
   size_t calls = 0;
   owner->has_surplus = false;
   /* Those that this free made so; a few may be gone by now, or be others. */
@@ -54,7 +54,7 @@ HAK_NOINLINE void surplus_end_now(owner_t *owner) {
   }
   owner->mostly_free_count = 0;
   /* And some that were so before there was a surplus. */
-  for (int looks = 0; looks < LOOKS && calls < SURPLUS_CALLS; looks++) {
+  for (int looks = 0; looks < SURPLUS_LOOKS && calls < SURPLUS_CALLS; looks++) {
     unit_t slab = owner->surplus_next;
     if (slab == 0) {
       owner->surplus_class = (uint8_t)((owner->surplus_class + 1) % MID_CLASS_END);

@@ -19,13 +19,13 @@
 HAK_C_BEGIN
 
 /* What an owner may have free and resident in any case. */
-#define SURPLUS_LEAST_BYTES ((int64_t)HAK_MIB(1))
+#define SURPLUS_LEAST_BYTES HAK_MIB(1)
 
 /* Before a free puts blocks into slabs: whether there is a surplus. */
 void surplus_begin_now(owner_t *owner);
 HAK_INLINE void surplus_begin(owner_t *owner) {
-  bool may_be_much = owner->free_bytes - owner->purged_bytes > owner->surplus_from + SURPLUS_LEAST_BYTES;
-  bool is_news = owner->free_bytes - owner->free_bytes_told > SURPLUS_LEAST_BYTES;
+  bool may_be_much = owner->free_bytes - owner->purged_bytes > owner->surplus_from + (int64_t)SURPLUS_LEAST_BYTES;
+  bool is_news = owner->free_bytes - owner->free_bytes_told > (int64_t)SURPLUS_LEAST_BYTES;
   if (HAK_UNLIKELY(may_be_much || is_news)) surplus_begin_now(owner);
 }
 /* Afterwards: gives some of it back. */

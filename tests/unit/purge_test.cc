@@ -83,7 +83,9 @@ TEST_F(PurgeIdle, PagesOfIdleSlabsGoBack) {
   size_t before = ResidentPages();
   EXPECT_EQ(Rounds(1), 0u) << "nobody knows yet whether they are idle";
   EXPECT_EQ(ResidentPages(), before);
+  const std::uint64_t purged = atomic64_load_relaxed(&tallies[TALLY_IDLE]);
   EXPECT_EQ(Rounds(1), 4u);
+  EXPECT_EQ(atomic64_load_relaxed(&tallies[TALLY_IDLE]) - purged, (before - ResidentPages()) * os_page_bytes());
   EXPECT_LE(ResidentPages(), kept.size() * (kBytes / os_page_bytes() + 1));
   EXPECT_LT(ResidentPages(), before);
   for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, kBytes, 7)) << "a live block lost its contents";
@@ -170,7 +172,7 @@ class Surplus : public PurgeIdle {
 TEST_F(Surplus, GoesAtTheFreesThatMakeIt) {
   MakeInSteps(64);
   /* A page of each slab has to stay, and a share of all: twice the least. */
-  EXPECT_LE(ResidentBytes(), kSlabs * 2 * os_page_bytes() + 3 * SURPLUS_LEAST_BYTES);
+  EXPECT_LE(ResidentBytes(), kSlabs * 2 * os_page_bytes() + 3 * size_t{SURPLUS_LEAST_BYTES});
   slab_check(owner);
 }
 

@@ -24,17 +24,18 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 REQUIRED = {"name": str, "family": str, "kind": str, "command": list}
 OPTIONAL = {"threads": int, "quick": bool, "max_rounds": int, "prepare": list, "directory": str, "environment": dict,
-            "needs": list, "huge_pages": str, "seconds": float, "timeout_seconds": int}
+            "needs": list, "huge_pages": str, "memory_only": bool, "seconds": float, "timeout_seconds": int}
 FAMILIES = {"reports", "literature", "latency", "programs"}
 HUGE_PAGES = {"always", "madvise", "never"}
 KINDS = {"workload", "program", "driver"}
 PLACEHOLDERS = {"workloads", "programs", "inputs", "scratch"}
-QUICK_ROWS = range(50, 71)
+QUICK_ROWS = range(60, 91)
 
 # What makes a workload short; later options win over those of the row.
 SHORT = {
     "fragmentation": "--live 4M --laps 1",
-    "memory_after_peak": "--total 8M --idle 0",
+    "memory_after_peak": "--total 8M --idle 20",
+    "take_back": "--total 1M --rate 1000 --ops 500",
     "idle_threads": "--threads 50 --idle 0",
     "sleeping_threads": "--threads 4 --total 64K --idle 0",
     "realloc_growth": "--max 64K --ops 200",
@@ -50,6 +51,7 @@ SHORT_OTHERWISE = "--ops 500"
 MOST_THREADS = 8
 # In this order none is smaller than the one before.
 LATENCIES = ["p50_us", "p99_9_us", "p99_999_us", "worst_us", "stall_us"]
+SIZES = ["live_mib", "occupied_mib", "resident_mib"]
 
 
 def strings_of(row):
@@ -91,6 +93,8 @@ def content_errors(row):
         for path in re.findall(r"{programs}/([\w.]+)", text):
             if not (PROGRAMS / path).is_file():
                 yield f"there is no programs/{path}"
+    if row.get("memory_only") and row["kind"] != "program":
+        yield "is memory_only, and no program"
     if row["kind"] != "workload" and not row.get("needs"):
         yield "does not say what it needs"
     prepare = row.get("prepare", [])
@@ -154,6 +158,9 @@ def verify_errors(row, workloads):
     latencies = [float(result[key]) for key in LATENCIES if key in result]
     if latencies != sorted(latencies) or (name == "latency" and len(latencies) != len(LATENCIES)):
         yield f"latencies {latencies} are not all there, or do not rise: {shown}"
+    sizes = [float(result[key]) for key in SIZES if key in result]
+    if sizes != sorted(sizes) or (name == "memory_after_peak" and len(sizes) != len(SIZES)):
+        yield f"sizes {sizes} are not all there, or do not rise: {shown}"
     threads = int(said.get("--threads", 0)) or 2 * int(said.get("--pairs", 0))
     if threads and threads != row.get("threads", 1):
         yield f"threads is {row.get('threads', 1)}, the command's are {threads}"

@@ -1,6 +1,6 @@
--- Tables, closures and strings, made and dropped: lua5.4 tables.lua ROUNDS
+-- Tables, closures and strings, made and dropped: lua5.4 tables.lua ROUNDS [LIVE]
 -- SPDX-License-Identifier: MIT
-local rounds = tonumber(arg[1])
+local rounds, most_live = tonumber(arg[1]), tonumber(arg[2] or 400)
 
 local state = 1
 local function random(n)
@@ -34,7 +34,7 @@ for number = 1, rounds do
   local text = document:text():gsub("%d+", function(digits) return "<" .. digits .. ">" end)
   for word in text:gmatch("%a+") do total = total + #word end
   for _, listener in ipairs(document.listeners) do total = total + listener(number) % 7 end
-  live[random(400) + 1] = document -- and the one that was there is dropped
+  live[random(most_live) + 1] = document -- and the one that was there is dropped
 end
 
 local names = {}

@@ -4,7 +4,7 @@
  * more. The figure is the resident memory of the process after a pause. The blocks
  * belong to threads that do nothing, so an allocator has to go and fetch them.
  *
- * `at_once_mib` is the same without the pause.
+ * `at_once_mib` is the same without the pause, `start_mib` before the first thread has started.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -36,6 +36,7 @@ int main(int argc, char **argv) {
   if (count == 0) bench_usage("--total is below --size");
   uintptr_t *ids = bench_pages(threads * sizeof *ids);
   blocks = bench_pages(threads * sizeof *blocks);
+  double at_start = bench_resident_mib(0);
   for (uint64_t i = 0; i < threads; i++) {
     blocks[i] = bench_pages(count * sizeof **blocks);
     ids[i] = bench_thread_start(sleeping_thread, (void *)i);
@@ -45,12 +46,14 @@ int main(int argc, char **argv) {
     for (size_t j = 0; j < count; j++) bench_free(blocks[i][j], bench_args.verify);
     bench_pages_drop(blocks[i], count * sizeof **blocks);
   }
-  double at_once = bench_resident_mib(0);
+  size_t tables = threads * (sizeof *ids + sizeof *blocks);
+  double at_once = bench_resident_mib(tables);
   bench_sleep((double)idle_ms / 1000);
-  double resident = bench_resident_mib(0);
+  double resident = bench_resident_mib(tables);
 
   bench_crowd_dismiss();
   for (uint64_t i = 0; i < threads; i++) bench_thread_join(ids[i]);
+  bench_put_real("start_mib", at_start);
   bench_put_real("at_once_mib", at_once);
   bench_put_memory("resident_mib", resident);
   bench_finish("resident_mib");

@@ -7,7 +7,9 @@
 #include "../front/thread.h"
 #include "../int/pressure.h"
 #include "../int/trim.h"
-#include "../observe/stats.h"
+#include "../observe/account.h"
+#include "../observe/fields.h"
+#include "../observe/json.h"
 #include "alloc.h"
 #include "posix.h"
 
@@ -32,11 +34,16 @@ void hak_thread_flush(void) { thread_flush(); }
 bool hak_trim(size_t keep_bytes) { return trim(keep_bytes) > 0; }
 void hak_set_soft_limit(size_t bytes) { pressure_set_soft_limit(bytes); }
 
-const char *hak_version(void) { return stats_version(); }
+const char *hak_version(void) { return version_text(); }
 
 void hak_stats(hak_stats_t *out, size_t out_bytes) {
   hak_stats_t stats;
   stats_collect(&stats);
   __builtin_memcpy(out, &stats, min_size(out_bytes, sizeof stats));
 }
-void hak_stats_json(hak_write_fn *write, void *context) { stats_write_json(write, context); }
+void hak_account(hak_account_t *out, size_t out_bytes) {
+  hak_account_t account;
+  account_collect(&account);
+  __builtin_memcpy(out, &account, min_size(out_bytes, sizeof account));
+}
+void hak_stats_json(hak_write_fn *write, void *context) { json_write(write, context); }

@@ -1,20 +1,16 @@
 /*
  * libc's surface: malloc(3) and its relatives, and glibc's own extras, so that
- * no call wakes a second heap beside ours.
+ * no call wakes a second heap beside ours. What tells of the heap: info.c.
  *
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE 1
 #include "../../include/hakmem.h"
 #include "../int/trim.h"
-#include "../observe/stats.h"
 #include "../os/os.h"
 #include "alloc.h"
 #include "posix.h"
 
-#include <malloc.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -64,56 +60,4 @@ EXPORT int malloc_trim(size_t keep_bytes) { return trim(keep_bytes) > 0; }
 EXPORT int mallopt(int parameter, int value) {
   (void)parameter, (void)value;
   return 1;
-}
-
-EXPORT struct mallinfo2 mallinfo2(void) {
-  hak_stats_t stats;
-  stats_collect(&stats);
-  return (struct mallinfo2){
-      .arena = stats.slab_bytes + stats.large_bytes,
-      .ordblks = stats.slab_count,
-      .hblks = stats.huge_bytes > 0,
-      .hblkhd = stats.huge_bytes,
-      .uordblks = stats.live > stats.huge_bytes ? stats.live - stats.huge_bytes : 0, /* as glibc: not in .hblkhd */
-      .fordblks = stats.cached + stats.free_in_slabs,
-      .keepcost = stats.dirty_free,
-  };
-}
-
-EXPORT struct mallinfo mallinfo(void) {
-  struct mallinfo2 wide = mallinfo2();
-  return (struct mallinfo){
-      .arena = (int)wide.arena,
-      .ordblks = (int)wide.ordblks,
-      .hblks = (int)wide.hblks,
-      .hblkhd = (int)wide.hblkhd,
-      .uordblks = (int)wide.uordblks,
-      .fordblks = (int)wide.fordblks,
-      .keepcost = (int)wide.keepcost,
-  };
-}
-
-EXPORT void malloc_stats(void) { stats_print(); }
-
-/* The frame of glibc's document, with our figures. */
-EXPORT int malloc_info(int options, FILE *stream) {
-  if (options != 0) {
-    errno = EINVAL;
-    return -1;
-  }
-  hak_stats_t stats;
-  stats_collect(&stats);
-  int cancel_state; /* writing to a stream is a cancellation point, and malloc's functions are none */
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-  int written = fprintf(stream,
-                        "<malloc version=\"1\">\n"
-                        "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n"
-                        "<total type=\"mmap\" count=\"%d\" size=\"%zu\"/>\n"
-                        "<system type=\"current\" size=\"%zu\"/>\n"
-                        "<aspace type=\"total\" size=\"%zu\"/>\n"
-                        "</malloc>\n",
-                        stats.slab_count, stats.cached + stats.free_in_slabs, stats.huge_bytes > 0, stats.huge_bytes,
-                        stats.committed, stats.reserved);
-  pthread_setcancelstate(cancel_state, NULL);
-  return written < 0 ? -1 : 0;
 }

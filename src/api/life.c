@@ -7,7 +7,7 @@
 #include "../arena/metadata.h"
 #include "../front/thread.h"
 #include "../int/background.h"
-#include "../observe/stats.h"
+#include "../observe/report.h"
 #include "../os/os.h"
 #include "../slab/pool.h"
 #include "../support/config.h"
@@ -59,5 +59,5 @@ __attribute__((constructor(101))) static void start(void) {
  * thread's magazines are found here at the latest. */
 __attribute__((destructor(101))) static void finish(void) {
   thread_flush();
-  stats_report_at_exit();
+  report_at_exit();
 }

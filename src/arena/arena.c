@@ -2,10 +2,12 @@
 #include "arena.h"
 
 #include "../support/limit.h"
-#include "census.h"
+#include "../support/tally.h"
 #include "charge.h"
 #include "dense.h"
 #include "dirty.h"
+#include "invariants.h"
+#include "kept.h"
 #include "metadata.h"
 #include "pages.h"
 #include "zone.h"
@@ -14,31 +16,18 @@ hak_gate_t arena_gate;
 atomic32 arena_is_strained;
 
 enum {
-  /* How long free memory stays resident, and how often `reused` is halved. */
-  DIRTY_MS = 1000,
-  TICK_MS = 100,
+  DIRTY_MS = 1000, /* how long free memory stays resident */
   /* Of one call, and of one call to the system: others wait for the kernel's map of the
    * process meanwhile. */
   PURGE_UNITS = SUPERSLAB_UNITS,
   PURGE_CALLS = 32,
 };
-/* Dirty memory that is kept, for its second: a quarter of what is in use, between these
- * two; an eighth of all that is in use; and what was reused lately: blocks of tens of MiB
- * that come and go leave gaps of that size, and to give those back at each free
- * costs 20 times the time. A heap that just shrinks has reused nothing. */
-static const size_t dirty_least_bytes = HAK_MIB(1), dirty_floor_bytes = HAK_MIB(4);
 
 /* All state of this file; guarded by arena_gate unless said otherwise. */
 static struct {
-  atomic32 is_ready; /* release: pairs with the acquire in arena_ready */
-  size_t used_units;
-  /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
-   * and not taken again. Both are halved at each tick. */
-  size_t reused_units, purged_units;
-  uint64_t next_tick_ms;
-  size_t purging_units;      /* taken out of the free ones while they are purged */
-  uint64_t refused_until_ms; /* the system refuses to purge: try again then     */
-  bool has_forked;           /* this process is a child: see arena_after_fork    */
+  atomic32 is_ready;    /* release: pairs with the acquire in arena_ready        */
+  size_t purging_units; /* taken out of the free ones while they are purged      */
+  bool has_forked;      /* this process is a child: see arena_after_fork         */
 } arena;
 
 /* With the bitmaps of slabs that may have been there: a 64th of the memory, where blocks
@@ -74,35 +63,6 @@ bool arena_ready(void) {
   return ready;
 }
 
-/* ---- What may stay dirty ---------------------------------------------------------*/
-static size_t floor_units(void) {
-  return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(arena.used_units / 4, dirty_floor_bytes >> UNIT_SHIFT));
-}
-/* Near a limit, no more than fits. */
-static size_t keep_units(void) {
-  size_t keep = floor_units() + arena.used_units / 8 + arena.reused_units;
-  return limit_exists() ? min_size(keep, limit_slack(dirty_units() << UNIT_SHIFT) >> UNIT_SHIFT) : keep;
-}
-
-/* Halves what is remembered as often as time has passed for. */
-static void age(uint64_t now_ms) {
-  if (now_ms < arena.next_tick_ms) return;
-  uint64_t ticks = (now_ms - arena.next_tick_ms) / TICK_MS + 1;
-  arena.reused_units = ticks < 32 ? arena.reused_units >> ticks : 0;
-  arena.purged_units = ticks < 32 ? arena.purged_units >> ticks : 0;
-  arena.next_tick_ms = now_ms + TICK_MS;
-}
-
-/* `now_ms` was read under the gate, so that the list stays in order of time. */
-static void note_strain(uint64_t now_ms) {
-  age(now_ms);
-  bool was_strained = atomic32_load_relaxed(&arena_is_strained) != 0;
-  /* A call for each slab that is freed would cost more than the free. */
-  size_t most = keep_units() + (was_strained || (limit_exists() && limit_is_near(0)) ? 0 : floor_units());
-  bool is_strained = dirty_units() > most && now_ms >= arena.refused_until_ms;
-  if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
-}
-
 /* ---- Taking and giving under the gate ------------------------------------------*/
 
 /* Takes free units; returns how many of them were dirty. */
@@ -132,20 +92,19 @@ static void give_units(unit_t first, size_t units) {
   zone_join(first, units);
 }
 
-/* Of units that are taken, so many were dirty. */
-static void note_reuse(size_t units, size_t dirty) {
-  size_t missed = min_size(units - dirty, arena.purged_units);
-  arena.purged_units -= missed;
-  arena.reused_units += dirty + missed;
+/* `now_ms` was read under the gate, so that the list stays in order of time. */
+static void note_strain(uint64_t now_ms) {
+  bool was_strained = atomic32_load_relaxed(&arena_is_strained) != 0;
+  bool is_strained = kept_is_exceeded(now_ms, was_strained);
+  if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
 }
 
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
-  if (*first == 0 && may_grow(units)) *first = zone_grow(zone, units, align_units, arena.used_units);
+  if (*first == 0 && may_grow(units)) *first = zone_grow(zone, units, align_units, kept_used_units());
   size_t dirty;
   if (*first == 0 || !take_charged(*first, units, &dirty)) return false;
-  arena.used_units += units;
-  note_reuse(units, dirty);
+  kept_note_taken(units, dirty);
   *is_zero = dirty == 0;
   if (limit_exists() && limit_is_near(0)) note_strain(os_now_ms()); /* before more is taken, what is too much goes */
   return true;
@@ -207,7 +166,7 @@ void arena_clear_stale(unit_t first, size_t units) {
 void arena_give(unit_t first, size_t units) {
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();
-  arena.used_units -= units;
+  kept_note_given(units);
   give_units(first, units);
   charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
   note_strain(now_ms);
@@ -216,7 +175,7 @@ void arena_give(unit_t first, size_t units) {
 
 void arena_give_clean(unit_t first, size_t units) {
   gate_enter(&arena_gate);
-  arena.used_units -= units;
+  kept_note_given(units);
   FOR_EACH_SUPERSLAB(c, first, units) map_note_huge_page(c.number, false);
   give_units(first, units);
   charge_gone(units);
@@ -228,12 +187,11 @@ static bool extend(unit_t first, size_t old_units, size_t new_units) {
   unit_t behind = (unit_t)(first + old_units);
   size_t more = new_units - old_units;
   bool there = zone_free_units_behind(behind) >= more ||
-               (may_grow(more) && zone_grow_behind(behind, more, arena.used_units) &&
+               (may_grow(more) && zone_grow_behind(behind, more, kept_used_units()) &&
                 zone_free_units_behind(behind) >= more);
   size_t dirty;
   if (!there || !take_charged(behind, more, &dirty)) return false;
-  note_reuse(more, dirty);
-  arena.used_units += more;
+  kept_note_taken(more, dirty);
   map_record(first)->run_units = (uint32_t)new_units;
   return true;
 }
@@ -244,6 +202,8 @@ bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
   gate_leave(&arena_gate);
   return extended;
 }
+
+size_t arena_needed_bytes(void) { return kept_needed_units() << UNIT_SHIFT; }
 
 bool arena_has(size_t unit) {
   if (!is_ready() || unit >= the_map.units) return false;
@@ -271,7 +231,7 @@ static void hand_back(unit_t first, size_t units, size_t rest, bool purged) {
   if (rest > 0) map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
   give_units(first, units);
   if (purged) {
-    arena.purged_units += units;
+    kept_note_purged(units);
     charge_gone(units);
   } else {
     charge_dirty(first, units, dirty_add(first, units, os_now_ms()) - units); /* last in the list: others' turn */
@@ -296,7 +256,7 @@ static size_t purge_claimed(unit_t first, size_t units, size_t rest) {
 /* How many units may be dirty after a purge: no fewer than this. */
 typedef size_t keep_fn(size_t keep);
 static size_t keep_given(size_t keep) { return keep; }
-static size_t keep_share(size_t keep) { return keep + keep_units(); }
+static size_t keep_share(size_t keep) { return keep + kept_units(); }
 
 /* Purges what became dirty until then, `most` units in so many calls, and leaves as
  * many as `keep_least` says, of the newest. Returns the bytes. */
@@ -318,21 +278,21 @@ static size_t purge(uint64_t until_ms, size_t most, size_t calls, keep_fn *keep_
 size_t arena_tick(uint64_t now_ms) {
   if (!is_ready()) return 0;
   gate_enter(&arena_gate);
-  age(now_ms);
+  kept_age(now_ms);
   bool is_due = now_ms >= DIRTY_MS && dirty_oldest_ms() <= now_ms - DIRTY_MS;
   gate_leave(&arena_gate);
-  return is_due ? purge(now_ms - DIRTY_MS, PURGE_UNITS, PURGE_CALLS, keep_given, 0) : 0;
+  return is_due ? tally_add(TALLY_AGED, purge(now_ms - DIRTY_MS, PURGE_UNITS, PURGE_CALLS, keep_given, 0)) : 0;
 }
 
 size_t arena_relieve_now(size_t freed_units) {
   enum { REFUSED_MS = 1000 };
   if (!is_ready()) return 0;
   /* What is kept shrinks by an eighth of what was freed. */
-  size_t most = PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
-  size_t purged = purge(UINT64_MAX, most, calls, keep_share, 0);
+  size_t most = 2 * PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  size_t purged = tally_add(TALLY_STRAINED, purge(UINT64_MAX, most, calls, keep_share, 0));
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();
-  if (purged == 0) arena.refused_until_ms = now_ms + REFUSED_MS;
+  if (purged == 0 && dirty_units() > kept_units()) kept_rest(now_ms + REFUSED_MS);
   note_strain(now_ms);
   gate_leave(&arena_gate);
   return purged;
@@ -343,7 +303,7 @@ size_t arena_purge(size_t keep_bytes) {
   gate_enter(&arena_gate);
   size_t most = dirty_units(); /* each once, should the system refuse some */
   gate_leave(&arena_gate);
-  return purge(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT);
+  return tally_add(TALLY_TRIMMED, purge(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT));
 }
 
 /* ---- Looking ---------------------------------------------------------------------*/
@@ -357,7 +317,7 @@ arena_usage_t arena_usage(void) {
       usage.committed += (size_t)(zone->extents[i].end - zone->extents[i].first) << UNIT_SHIFT;
   }
   usage.metadata = map_table_bytes();
-  usage.used = arena.used_units << UNIT_SHIFT;
+  usage.used = kept_used_units() << UNIT_SHIFT, usage.peak = kept_peak_units() << UNIT_SHIFT;
   usage.dirty = dirty_units() << UNIT_SHIFT;
   gate_leave(&arena_gate);
   return usage;
@@ -392,8 +352,8 @@ void arena_check(void) {
     os_sleep(1);
     gate_enter(&arena_gate);
   }
-  size_t used = census_check(arena.has_forked), units = used + dirty_units();
-  HAK_CHECK(used == arena.used_units || arena.has_forked);
+  size_t used = invariants_check(arena.has_forked), units = used + dirty_units();
+  HAK_CHECK(used == kept_used_units() || arena.has_forked);
   HAK_CHECK(limit_charged() == (units << UNIT_SHIFT) + charge_tables() + metadata || arena.has_forked);
   gate_leave(&arena_gate);
 }

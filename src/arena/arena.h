@@ -64,8 +64,11 @@ HAK_INLINE void arena_relieve(size_t freed_units) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&arena_is_strained) != 0)) arena_relieve_now(freed_units);
 }
 
+/* In use, without what lies free in slabs. Without the gate: a moment old. */
+size_t arena_needed_bytes(void);
+
 typedef struct {
-  size_t committed, used, dirty, metadata;
+  size_t committed, used, peak, dirty, metadata; /* peak: the most that `used` ever was */
 } arena_usage_t;
 arena_usage_t arena_usage(void);
 /* The next row of units of a zone that exist, behind `*end`; false if there is none.

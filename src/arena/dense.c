@@ -23,6 +23,10 @@ static struct { int64_t used_bytes, free_in_slabs_bytes; } last_growth;
 void dense_note_free_in_slabs(int64_t change_bytes) {
   atomic64_add_relaxed(&free_in_slabs_bytes, (uint64_t)change_bytes);
 }
+size_t dense_free_in_slabs(void) {
+  int64_t bytes = (int64_t)atomic64_load_relaxed(&free_in_slabs_bytes);
+  return bytes > 0 ? (size_t)bytes : 0;
+}
 void dense_note_large(int64_t change_units) { atomic64_add_relaxed(&large_units, (uint64_t)change_units); }
 
 static bool is_resident(unit_t unit) {

@@ -100,7 +100,7 @@ typedef enum {
 static move_t move_contents(char *to, char *from, size_t bytes) {
   size_t whole_pages = align_up(bytes, os_page_bytes());
   os_moved_t moved = os_move_pages(from, to, whole_pages);
-  if (moved == OS_MOVED) return os_map(from, whole_pages) == OS_MAPPED ? MOVE_DONE : MOVE_SOURCE_LOST;
+  if (moved == OS_MOVED) return map_commit_moved(from, whole_pages) == OS_MAPPED ? MOVE_DONE : MOVE_SOURCE_LOST;
   if (moved == OS_MOVE_REFUSED && !map_commit_again(to, whole_pages) && !os_is_readable(to))
     return MOVE_DESTINATION_LOST;
   if (moved == OS_MOVE_UNTRIED || bytes <= OS_HUGE_PAGE_BYTES) {

@@ -59,13 +59,33 @@ size_t map_table_bytes_of(size_t units) {
 /* A page at each end, and one for the record at the end of the free run behind it. */
 size_t map_table_bytes_of_ends(void) { return 3 * TABLES * os_page_bytes(); }
 
-/* ---- Committing ------------------------------------------------------------------*/
-os_mapped_t map_commit(void *at, size_t bytes) {
-  if (!the_map.is_held) return os_map(at, bytes);
-  return os_map_over(at, bytes) ? OS_MAPPED : OS_REFUSED;
+HAK_LOOKS_ON bool map_table_piece(unsigned index, char **at, size_t *bytes) {
+  if (index >= ZONE_COUNT * TABLES) return false;
+  zone_id_t zone = (zone_id_t)(index / TABLES);
+  int table = (int)(index % TABLES);
+  size_t from = align_down(table_offset(table, the_map.zone_first[zone]), os_page_bytes());
+  *at = table_start(table) + from;
+  size_t to = HAK_LOOK(mapped_to[zone][table]);
+  *bytes = to > from ? to - from : 0;
+  return true;
 }
 
-bool map_commit_again(void *at, size_t bytes) { return os_map_over(at, bytes); }
+/* What /proc/self/maps calls a part of the window: one name for what lies side by side, so
+ * that it stays one mapping. */
+static const char *part_name(const char *at) {
+  if (at < the_map.heaps) return "hakmem tables";
+  if (at < the_map.heaps_end) return "hakmem threads";
+  return at < the_map.metadata_end ? "hakmem magazines" : "hakmem heap";
+}
+
+/* ---- Committing ------------------------------------------------------------------*/
+os_mapped_t map_commit(void *at, size_t bytes) {
+  if (!the_map.is_held) return os_map(at, bytes, part_name(at));
+  return os_map_over(at, bytes, part_name(at)) ? OS_MAPPED : OS_REFUSED;
+}
+
+bool map_commit_again(void *at, size_t bytes) { return os_map_over(at, bytes, part_name(at)); }
+os_mapped_t map_commit_moved(void *at, size_t bytes) { return os_map(at, bytes, part_name(at)); }
 
 static void uncommit(void *at, size_t bytes) {
   if (the_map.is_held) os_reserve_over(at, bytes);
@@ -88,7 +108,7 @@ static os_mapped_t commit_table(zone_id_t zone, int table, size_t to, char **at,
   *bytes = wanted > *done ? wanted - *done : 0;
   if (*bytes == 0) return OS_MAPPED;
   /* The page map can be read already, throughout. */
-  os_mapped_t mapped = table == 0 ? (os_map_over(*at, *bytes) ? OS_MAPPED : OS_REFUSED) : map_commit(*at, *bytes);
+  os_mapped_t mapped = table == 0 ? (map_commit_again(*at, *bytes) ? OS_MAPPED : OS_REFUSED) : map_commit(*at, *bytes);
   if (mapped != OS_MAPPED) *bytes = 0;
   *done += *bytes;
   return mapped;
@@ -197,7 +217,7 @@ static bool share_page(zone_id_t zone, int table) {
   char *at = table_start(table) + align_down(start, page);
   mapped_to[zone][table] = align_up(start, page);
   if (start % page == 0) return true;
-  if (!(table == 0 ? os_map_over(at, page) : map_commit(at, page) == OS_MAPPED)) return false;
+  if (!(table == 0 ? map_commit_again(at, page) : map_commit(at, page) == OS_MAPPED)) return false;
   mapped_bytes += page;
   return true;
 }
@@ -244,7 +264,7 @@ static bool place_planned(size_t bytes) {
   size_t places = (span / 2 - from - bytes) / OS_HUGE_PAGE_BYTES + 1;
   for (size_t i = 0; i < TRIES; i++) {
     char *base = (char *)from + scatter(((uintptr_t)probe >> 12) + i) % places * OS_HUGE_PAGE_BYTES;
-    if (os_map_readable(base, page_map_bytes(bytes)) != OS_MAPPED) continue;
+    if (os_map_readable(base, page_map_bytes(bytes), "hakmem tables") != OS_MAPPED) continue;
     plan(base, bytes, false);
     if (share_pages()) return true;
     os_release(base, page_map_bytes(bytes));
@@ -256,7 +276,7 @@ static bool place_held(size_t bytes) {
   char *at = os_reserve(bytes + OS_HUGE_PAGE_BYTES);
   if (at == NULL) return false;
   char *base = (char *)align_up((uintptr_t)at, OS_HUGE_PAGE_BYTES);
-  if (os_map_readable_over(base, page_map_bytes(bytes))) {
+  if (os_map_readable_over(base, page_map_bytes(bytes), "hakmem tables")) {
     plan(base, bytes, true);
     if (share_pages()) return true;
   }

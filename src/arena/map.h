@@ -78,6 +78,9 @@ typedef struct {
       uint8_t size_class;
       bool listed;
       uint8_t idle_looks; /* since a block was taken or put: see purge_idle   */
+      /* See slab/purged.h; the first one is in the records of all units of a slab. */
+      uint16_t purged, purged_pages;
+      uint16_t look_at; /* so many free blocks are worth a look: slab/surplus.h */
     } slab;
     struct {
       uint32_t asked_units; /* what was asked for takes so many; at most the run */
@@ -132,18 +135,23 @@ bool map_init(void);
 os_mapped_t map_commit(void *at, size_t bytes);
 /* The same for part of the window that has been so already, whatever lies there now. */
 bool map_commit_again(void *at, size_t bytes);
+/* The same for part of it from which the pages were moved away, so that nothing lies there. */
+os_mapped_t map_commit_moved(void *at, size_t bytes);
 /* The same for the units [from, to) of a zone and their elements in the tables. `from`
  * is where the last call ended or, behind something of the program's, farther. */
 os_mapped_t map_commit_units(zone_id_t zone, unit_t from, unit_t to);
 /* The bitmaps of units that nobody uses go back to the system, as far as they fill pages.
  * What a slab needs of them is written when it is made, or has to be zero. */
 void map_purge_bitmaps(unit_t first, size_t units);
-/* Bytes of the tables that are mapped. */
+/* Bytes of the tables that may be written. */
 size_t map_table_bytes(void);
 /* How much of the tables so many units in a row use, and what may be resident besides, where
  * such a row begins and ends. */
 size_t map_table_bytes_of(size_t units);
 size_t map_table_bytes_of_ends(void);
+/* One of the pieces that these lie in, from 0 on, as it was a moment ago; there may be holes
+ * in it. false: there are no more. When the window has been found. */
+bool map_table_piece(unsigned index, char **at, size_t *bytes);
 
 HAK_INLINE atomic32 *map_word(size_t unit) { return (atomic32 *)the_map.base + unit; }
 /* SIZE_MAX-like values for addresses outside: compare with the_map.units. */

@@ -78,6 +78,15 @@ void *metadata_heap_record(size_t index, size_t bytes) {
   return mapped == OS_MAPPED ? the_map.heaps + index * bytes : NULL;
 }
 
+bool metadata_piece(unsigned index, char **at, size_t *bytes) {
+  if (index > 1) return false;
+  gate_enter(&metadata_gate);
+  *at = index == 0 ? the_map.heaps : the_map.metadata;
+  *bytes = index == 0 ? metadata.heaps.committed : metadata.arrays.committed;
+  gate_leave(&metadata_gate);
+  return true;
+}
+
 size_t metadata_committed_bytes(void) {
   gate_enter(&metadata_gate);
   size_t bytes = metadata.committed_bytes;

@@ -29,6 +29,9 @@ void metadata_give(void *array, size_t bytes);
 void *metadata_heap_record(size_t index, size_t bytes);
 
 size_t metadata_committed_bytes(void);
+/* One of the pieces that these lie in, from 0 on; there may be holes in it. false: there
+ * are no more. */
+bool metadata_piece(unsigned index, char **at, size_t *bytes);
 
 HAK_C_END
 #endif

@@ -29,6 +29,9 @@ HAK_INLINE void bell_ring(void) {
   if (HAK_UNLIKELY(state == BELL_LISTENED || state == BELL_SLEEPER)) bell_ring_now();
 }
 
+/* Whether there is one that will look around. Relaxed: a hint. */
+HAK_INLINE bool bell_has_listener(void) { return atomic32_load_relaxed(&bell_state) != BELL_NOBODY; }
+
 /* ---- The listener: one thread at a time ------------------------------------------*/
 
 /* Listens from now on. Returns whether it has been rung since the last call. */

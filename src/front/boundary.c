@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../slab/remote.h"
 #include "../slab/slab.h"
+#include "../slab/surplus.h"
 #include "../support/error.h"
 #include "bell.h"
 #include "decay.h"
@@ -61,6 +62,7 @@ void boundary_free(void *block, uint32_t word) {
     return;
   }
   decay_step(heap, true);
+  if (!bell_has_listener()) surplus_begin(&heap->owner);
   unsigned size_class = word_kind(word);
   /* Another's block. A tiny one goes home: handed out again here, it would share
    * a cache line with its neighbours over there. A mid one does not, and this
@@ -73,6 +75,7 @@ void boundary_free(void *block, uint32_t word) {
       keep = false, remote_free(&heap->owner, block, word);
   }
   if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
+  surplus_end(&heap->owner);
   thread_leave(heap);
   /* Of what a flush has made too much; a large block is its owner's own time. */
   arena_relieve(size_class_is_single(size_class) ? size_classes[size_class].slab_units : 0);

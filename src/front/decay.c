@@ -6,11 +6,19 @@
 #include "../slab/tidy.h"
 #include "../slab/purge.h"
 #include "../slab/remote.h"
+#include "../support/tally.h"
 #include "flush.h"
 #include "magazine.h"
 #include "strip.h"
 
 enum { DECAY_MS = 1000 };
+
+/* Shrinks a magazine that was not used. Returns what that cost, as magazine_shrink. */
+static size_t decay_magazine(heap_t *heap, unsigned size_class) {
+  size_t held = magazine_count(heap, size_class), cost = magazine_shrink(heap, size_class);
+  tally_add(TALLY_UNUSED, (held - magazine_count(heap, size_class)) * size_classes[size_class].block_bytes);
+  return cost;
+}
 
 /* Shrinks magazines that were not used for a second, a few at a time. */
 static void decay_magazines(heap_t *heap, uint64_t now_ms) {
@@ -24,7 +32,7 @@ static void decay_magazines(heap_t *heap, uint64_t now_ms) {
   for (size_t cost = 0; heap->decay_classes > 0 && cost < STEP_COST;) {
     unsigned c = --heap->decay_classes;
     magazine_t *m = &heap->magazines[c];
-    if (m->capacity > 0 && !m->used) cost += magazine_shrink(heap, c);
+    if (m->capacity > 0 && !m->used) cost += decay_magazine(heap, c);
     m->used = false;
   }
 }

@@ -3,6 +3,7 @@
 
 #include "../slab/remote.h"
 #include "../slab/slab.h"
+#include "../support/tally.h"
 #include "capacity.h"
 #include "magazine.h"
 #include "strip.h"
@@ -17,13 +18,18 @@ void flush_heap(heap_t *heap) {
 bool flush_step(owner_t *owner) {
   enum { STEP_COST = 16384 }; /* about a tenth of a millisecond */
   heap_t *heap = heap_of(owner);
-  size_t left = STEP_COST;
+  size_t left = STEP_COST, sent = 0;
+  bool has_more = false;
   if (heap->id_word == 0) return false; /* its thread ended before it had one */
   if (owner->stripped) strip_mend(heap);
-  for (unsigned c = SIZE_CLASS_COUNT; c-- > 0;) {
-    size_t most = left / capacity_block_cost(c), held = magazine_count(heap, c);
+  for (unsigned c = SIZE_CLASS_COUNT; c-- > 0 && !has_more;) {
+    size_t held = magazine_count(heap, c);
+    if (held == 0) continue;
+    size_t most = left / capacity_block_cost(c);
     left -= magazine_flush(heap, c, most);
-    if (held > most) return true;
+    sent += min_size(held, most) * size_classes[c].block_bytes;
+    has_more = held > most;
   }
-  return false;
+  tally_add(TALLY_ENDED, sent);
+  return has_more;
 }

@@ -161,18 +161,13 @@ static HAK_LOOKS_ON size_t gaps(void *const *slots, size_t count) {
   return empty;
 }
 
-HAK_LOOKS_ON size_t magazines_cached_bytes(const heap_t *heap) {
-  size_t bytes = 0;
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    void **limit = HAK_LOOK(heap->limit[c]), **top = HAK_LOOK(heap->top[c]);
-    /* Another thread may be changing the array under us: a figure out of range
-     * is one that was never true. */
-    size_t count = HAK_LOOK(heap->magazines[c].capacity) - (size_t)(limit - top);
-    if (count > MAX_CAPACITY) continue;
-    if (HAK_UNLIKELY(HAK_LOOK(heap->owner.stripped))) count -= gaps(top - count, count);
-    bytes += count * size_classes[c].block_bytes;
-  }
-  return bytes;
+HAK_LOOKS_ON size_t magazine_count_of_others(const heap_t *heap, unsigned size_class) {
+  void **limit = HAK_LOOK(heap->limit[size_class]), **top = HAK_LOOK(heap->top[size_class]);
+  /* The other thread may be changing the array under us: a figure out of range is one
+   * that was never true. */
+  size_t count = HAK_LOOK(heap->magazines[size_class].capacity) - (size_t)(limit - top);
+  if (count > MAX_CAPACITY) return 0;
+  return HAK_UNLIKELY(HAK_LOOK(heap->owner.stripped)) ? count - gaps(top - count, count) : count;
 }
 
 /* Every block in the magazine is one of this class, in use as its slab sees it. */

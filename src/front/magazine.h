@@ -44,7 +44,8 @@ size_t magazine_shrink(heap_t *heap, unsigned size_class);
  * thread begins with those. */
 void magazines_drop(heap_t *heap);
 
-size_t magazines_cached_bytes(const heap_t *heap);
+/* Blocks in a magazine that may be another thread's: a number that was right lately. */
+size_t magazine_count_of_others(const heap_t *heap, unsigned size_class);
 void magazines_check(const heap_t *heap);
 
 HAK_C_END

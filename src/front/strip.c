@@ -4,6 +4,7 @@
 #include "../os/os.h"
 #include "../slab/batch.h"
 #include "../slab/claim.h"
+#include "../support/tally.h"
 #include "capacity.h"
 #include "magazine.h"
 
@@ -54,12 +55,17 @@ static bool put_floor(heap_t *heap, unsigned size_class, floor_t *floor) {
 /* S3. */
 static bool is_above(heap_t *heap, const floor_t *floor) { return load_top(heap, floor->size_class) > floor->floor; }
 
+static void send_home(heap_t *heap, unsigned size_class, void *block) {
+  batch_flush(&heap->owner, size_class, &block, 1);
+  tally_add(TALLY_STRIPPED, size_classes[size_class].block_bytes);
+}
+
 /* S5. */
 static void settle(heap_t *heap, const floor_t *floor, bool was_above) {
   if (load_slot(floor->floor) != NULL) return;
   if (was_above) {
     set_stripped(heap, floor->size_class);
-    batch_flush(&heap->owner, floor->size_class, &floor->block, 1);
+    send_home(heap, floor->size_class, floor->block);
     return;
   }
   set_aside_t *aside = &heap->set_aside[heap->set_aside_count++];
@@ -100,7 +106,7 @@ static bool flush_below(heap_t *heap) {
       if (cost >= STEP_COST || claim_is_awaited(&heap->owner)) return true;
       void *block = load_slot(slots + count);
       store_slot(slots + count, NULL);
-      batch_flush(&heap->owner, c, &block, 1);
+      send_home(heap, c, block);
       cost += capacity_block_cost(c);
     }
   }

@@ -7,6 +7,7 @@
 #include "../slab/tidy.h"
 #include "../slab/purge.h"
 #include "../support/error.h"
+#include "../support/tally.h"
 
 size_t trim(size_t keep_bytes) {
   reclaim();
@@ -19,5 +20,6 @@ size_t trim(size_t keep_bytes) {
     }
   }
   error_settle();
+  tally_add(TALLY_TRIMMED, purged);
   return purged + arena_purge(keep_bytes);
 }

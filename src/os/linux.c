@@ -18,11 +18,16 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
 #endif
 
 os_call_counts_t os_calls;
@@ -87,6 +92,16 @@ static void advise(void *at, size_t bytes, int advice) {
   madvise(at, bytes, advice);
 }
 
+static atomic32 names_are_refused; /* the kernel is built without, or older than Linux 5.17 */
+
+/* What is not named has no name, and that is all. Mappings of one name that touch are one,
+ * as those without are, if all are named: so each is, at once. */
+static void call_it(void *at, size_t bytes, const char *name) {
+  if (atomic32_load_relaxed(&names_are_refused) != 0 || !os_is_unfiltered()) return;
+  if (prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, bytes, name) != 0 && errno == EINVAL)
+    atomic32_store_relaxed(&names_are_refused, 1);
+}
+
 static void *map(void *at, size_t bytes, int protection, int flags) {
   if (at != NULL) check_pages(at, bytes);
   atomic64_add_relaxed(&os_calls.mmap, 1);
@@ -117,21 +132,22 @@ static os_mapped_t map_at(void *at, size_t bytes, int protection, int flags) {
   return OS_TAKEN;
 }
 
-os_mapped_t os_map(void *at, size_t bytes) {
+os_mapped_t os_map(void *at, size_t bytes, const char *name) {
   os_mapped_t mapped = map_at(at, bytes, PROT_READ | PROT_WRITE, 0);
-  if (mapped == OS_MAPPED) advise(at, bytes, MADV_NOHUGEPAGE);
+  if (mapped == OS_MAPPED) advise(at, bytes, MADV_NOHUGEPAGE), call_it(at, bytes, name);
   return mapped;
 }
 
-os_mapped_t os_map_readable(void *at, size_t bytes) {
+os_mapped_t os_map_readable(void *at, size_t bytes, const char *name) {
   os_mapped_t mapped = map_at(at, bytes, PROT_READ, MAP_NORESERVE);
-  if (mapped == OS_MAPPED) advise(at, bytes, MADV_DONTDUMP);
+  if (mapped == OS_MAPPED) advise(at, bytes, MADV_DONTDUMP), call_it(at, bytes, name);
   return mapped;
 }
 
-bool os_map_over(void *at, size_t bytes) {
+bool os_map_over(void *at, size_t bytes, const char *name) {
   if (fault_here() || map(at, bytes, PROT_READ | PROT_WRITE, MAP_FIXED) == NULL) return false;
   advise(at, bytes, MADV_NOHUGEPAGE);
+  call_it(at, bytes, name);
   return true;
 }
 
@@ -144,9 +160,10 @@ void *os_reserve(size_t bytes) {
   return at;
 }
 
-bool os_map_readable_over(void *at, size_t bytes) {
+bool os_map_readable_over(void *at, size_t bytes, const char *name) {
   if (fault_here() || map(at, bytes, PROT_READ, MAP_FIXED | MAP_NORESERVE) == NULL) return false;
   advise(at, bytes, MADV_DONTDUMP);
+  call_it(at, bytes, name);
   return true;
 }
 
@@ -197,6 +214,28 @@ bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
 #endif
 }
 
+/* By asking on which node each page lies: EFAULT says that it is the page of zeroes. */
+bool os_unmark_zero_pages(void *at, size_t bytes, size_t step, unsigned char *resident) {
+  enum { AT_ONCE = 64 };
+  size_t page = os_page_bytes(), pages = bytes / page;
+  void *asked[AT_ONCE];
+  int node[AT_ONCE];
+  bool found = false;
+  if (page != getauxval(AT_PAGESZ) || !os_is_unfiltered()) return false; /* other than in tests of larger pages */
+  for (size_t next = 0; next < pages;) {
+    size_t count = 0;
+    for (; count < AT_ONCE && next < pages; next += step)
+      if ((resident[next] & 1) != 0) asked[count++] = (char *)at + next * page;
+    if (count == 0 || syscall(SYS_move_pages, 0, count, asked, NULL, node, 0) != 0) break;
+    for (size_t i = 0; i < count; i++) {
+      if (node[i] != -EFAULT) continue;
+      resident[(size_t)((char *)asked[i] - (char *)at) / page] = 0;
+      found = true;
+    }
+  }
+  return found;
+}
+
 os_moved_t os_move_pages(void *from, void *to, size_t bytes) {
   check_pages(from, bytes);
   check_pages(to, bytes);
@@ -223,6 +262,41 @@ uint64_t os_now_ms(void) {
 }
 
 uint32_t os_process_id(void) { return (uint32_t)getpid(); }
+const char *os_program_name(void) { return program_invocation_short_name; }
+
+/* "Name:    123 kB" */
+static void read_kib(const char *line, const char *name, size_t *bytes) {
+  size_t length = strlen(name);
+  if (strncmp(line, name, length) != 0) return;
+  size_t kib = 0;
+  for (const char *next = line + length; *next != '\0'; next++)
+    if (*next >= '0' && *next <= '9') kib = kib * 10 + (size_t)(*next - '0');
+  *bytes = HAK_KIB(kib);
+}
+
+bool os_process_memory(size_t *resident, size_t *peak) {
+  char text[256], line[64];
+  size_t length = 0;
+  *resident = *peak = 0;
+  if (fault_here() || !os_is_unfiltered()) return false;
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  for (long n; (n = syscall(SYS_read, fd, text, sizeof text)) > 0;) {
+    for (long i = 0; i < n; i++) {
+      if (text[i] != '\n') {
+        if (length < sizeof line - 1) line[length++] = text[i];
+        continue;
+      }
+      line[length] = '\0';
+      length = 0;
+      read_kib(line, "VmRSS:", resident);
+      read_kib(line, "VmHWM:", peak);
+    }
+  }
+  os_close(fd);
+  return *resident > 0 && *peak > 0;
+}
+
 uint32_t os_thread_id(void) { return (uint32_t)syscall(SYS_gettid); }
 bool os_thread_exists(uint32_t thread_id) {
   if (!os_is_unfiltered()) return true;

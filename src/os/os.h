@@ -40,18 +40,19 @@ typedef enum {
 
 /* Maps memory that reads as zero at that address, where nothing is. Only what is
  * asked for by os_want_huge_pages gets huge pages. Unless it is OS_MAPPED, nothing
- * has changed. */
-os_mapped_t os_map(void *at, size_t bytes);
+ * has changed. `name` is what /proc/self/maps calls it, where the kernel can (Linux 5.17)
+ * and no filter of system calls is in force: a static string. */
+os_mapped_t os_map(void *at, size_t bytes, const char *name);
 /* The same, to be read only; it is left out of core files. */
-os_mapped_t os_map_readable(void *at, size_t bytes);
+os_mapped_t os_map_readable(void *at, size_t bytes, const char *name);
 /* Maps writable memory that reads as zero over what was mapped there before, or
  * reserved, or is not there any more. false: nothing changed. */
-bool os_map_over(void *at, size_t bytes);
+bool os_map_over(void *at, size_t bytes, const char *name);
 /* Sets address space aside, wherever the system likes: it can be neither read nor
  * written, costs no memory, and is left out of core files. NULL on failure. */
 void *os_reserve(size_t bytes);
 /* Readable as os_map_readable, or reserved again, over part of what it gave. */
-bool os_map_readable_over(void *at, size_t bytes);
+bool os_map_readable_over(void *at, size_t bytes, const char *name);
 void os_reserve_over(void *at, size_t bytes);
 /* Gives address space back, whatever lies there. */
 void os_release(void *at, size_t bytes);
@@ -66,11 +67,16 @@ void os_refuse_huge_pages(void *at, size_t bytes);
 
 /* Whether the process may make system calls that malloc(3) does not make in other
  * libraries: a seccomp filter, which can be installed at any time, may end it for
- * one. The two functions below ask this themselves. */
+ * one. The functions below ask this themselves. */
 bool os_is_unfiltered(void);
 /* Says of each page whether it is in memory: the lowest bit of its byte. false: it
  * is not known. */
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident);
+/* Unmarks those of each `step`-th page that were only read so far, behind all of which the
+ * system has one page of zeroes: os_resident_pages counts them. Returns whether there were
+ * any. Where nobody says which they are, as kernels without NUMA do not, they stay. A hundred
+ * times slower than that, for a page. */
+bool os_unmark_zero_pages(void *at, size_t bytes, size_t step, unsigned char *resident);
 /* Moves the pages of [from, from + bytes) to [to, …) without copying. Both are
  * writable memory; what was at `to` is gone, and nothing is mapped at `from`
  * afterwards. OS_MOVE_REFUSED: `from` is as it was, and nothing may be mapped at
@@ -84,6 +90,11 @@ bool os_is_readable(const void *address);
 /* Milliseconds of a monotonic clock with a resolution of some ms; cheap. */
 uint64_t os_now_ms(void);
 uint32_t os_process_id(void);
+/* The name that the process was started by, without its directory. */
+const char *os_program_name(void);
+/* What of the process is in memory, and the most that ever was. Opens a file for a moment.
+ * false: nobody says so. */
+bool os_process_memory(size_t *resident, size_t *peak);
 uint32_t os_thread_id(void);
 /* Whether this process has, or may have, a thread of that number. */
 bool os_thread_exists(uint32_t thread_id);

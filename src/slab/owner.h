@@ -30,7 +30,7 @@ typedef struct {
   uint8_t size_class;
 } outbox_entry_t;
 
-enum { OUTBOX_ENTRIES = 16 };
+enum { OUTBOX_ENTRIES = 16, MOSTLY_FREE_MOST = 16 };
 
 typedef enum {
   OWNER_ATTACHED, /* to a thread                                              */
@@ -74,9 +74,18 @@ typedef struct owner {
   uint64_t look_ms, round_ms;
   int64_t free_bytes; /* in our slabs; what the arena was told last   */
   int64_t free_bytes_told;
+  int64_t purged_bytes; /* of free_bytes: purged.h */
+  /* Of surplus.h: what was given back and wanted again lately, and when that was halved last;
+   * how much is no surplus; whether the free that is going on has found one, and which slabs
+   * it has made mostly free; which listed slab is looked at next, 0 at the end of a class. */
+  int64_t regret_bytes, surplus_from;
+  uint64_t regret_ms;
+  bool has_surplus;
+  uint8_t surplus_class, mostly_free_count;
+  unit_t surplus_next, mostly_free[MOSTLY_FREE_MOST];
   /* Statistics; written by the owning thread, read by any: relaxed. */
   atomic64 refills, flushes, remote_frees, adoptions;
-  unit_t slabs[SIZE_CLASS_COUNT]; /* lists of slabs with a free block          */
+  unit_t slabs[MID_CLASS_END]; /* lists of slabs with a free block             */
   outbox_entry_t outbox[OUTBOX_ENTRIES];
 } owner_t;
 

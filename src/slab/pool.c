@@ -5,6 +5,7 @@
 #include "../arena/metadata.h"
 #include "../os/os.h"
 #include "claim.h"
+#include "purged.h"
 #include "remote.h"
 #include "slab.h"
 
@@ -17,7 +18,7 @@ static struct {
   uint32_t next_forgotten; /* owner that was looked at last                      */
   uint32_t next_visit;     /* owner where the next adoption starts to look; 0: the top */
   uint32_t orphanage;      /* owner of slabs that sleeping threads do not use; 0: none yet */
-  atomic32 owner_count, pooled_count, lost_count, warm_count;
+  atomic32 owner_count, pooled_count, lost_count, warm_count, orphanage_count;
 } pool;
 
 enum { VISITS = 4, COLLECTS = 8 };
@@ -89,8 +90,11 @@ static bool is_survivors(const owner_t *owner) {
 
 /* It is in no stack, and counts as pooled. */
 static void settle_orphanage(owner_t *owner) {
-  if (atomic32_load_relaxed(&owner->busy) != 0) lose(owner), pool.orphanage = 0;
-  else atomic32_add_alone(&pool.pooled_count, 1);
+  if (atomic32_load_relaxed(&owner->busy) != 0) {
+    lose(owner);
+    pool.orphanage = 0;
+    atomic32_store_relaxed(&pool.orphanage_count, 0);
+  } else atomic32_add_alone(&pool.pooled_count, 1);
 }
 
 static HAK_COLD void settle_fork(void) {
@@ -206,6 +210,7 @@ void pool_detach(owner_t *owner) {
 static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class) {
   const size_class_t *c = &size_classes[size_class];
   slab_unlist(from, slab);
+  purged_note_moved(from, to, slab);
   int64_t free_bytes = (int64_t)the_map.records[slab].slab.free_count * c->block_bytes;
   from->free_bytes -= free_bytes;
   to->free_bytes += free_bytes;
@@ -251,6 +256,7 @@ static owner_t *the_orphanage(void) {
     if (owner == NULL) return NULL;
     owner->state = OWNER_POOLED;
     pool.orphanage = owner->id;
+    atomic32_store_relaxed(&pool.orphanage_count, 1);
     atomic32_add_alone(&pool.pooled_count, 1);
   }
   return owner_by_id(pool.orphanage);
@@ -287,3 +293,4 @@ uint32_t pool_attached_count(void) {
   return pool_owner_count() - pool_pooled_count() - atomic32_load_relaxed(&pool.lost_count);
 }
 uint32_t pool_pooled_count(void) { return atomic32_load_relaxed(&pool.pooled_count); }
+uint32_t pool_orphanage_count(void) { return atomic32_load_relaxed(&pool.orphanage_count); }

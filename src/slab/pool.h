@@ -54,6 +54,8 @@ void pool_cool(owner_t *owner);
 uint32_t pool_owner_count(void);
 uint32_t pool_attached_count(void);
 uint32_t pool_pooled_count(void);
+/* How many of those are no thread's ever: 1 since slabs were disowned, else 0. */
+uint32_t pool_orphanage_count(void);
 
 HAK_C_END
 #endif

@@ -4,52 +4,71 @@
 #include "../arena/dense.h"
 #include "../arena/pages.h"
 #include "../os/os.h"
+#include "../support/tally.h"
 #include "claim.h"
+#include "purged.h"
 #include "slab.h"
 
-/* The first block from `number` on that is free, or that is not; capacity if none. */
-static unsigned next_block(const uint64_t *bits, unsigned capacity, unsigned number, bool is_free) {
-  while (number < capacity) {
-    uint64_t meant = (is_free ? bits[number / 64] : ~bits[number / 64]) >> number % 64;
-    if (meant != 0) return (unsigned)min_size(number + (unsigned)__builtin_ctzll(meant), capacity);
-    number = (number / 64 + 1) * 64;
+/* Whether blocks `first` to `last` are all free. */
+static bool are_free(const uint64_t *bits, unsigned first, unsigned last) {
+  for (unsigned w = first / 64; w <= last / 64; w++) {
+    uint64_t meant = UINT64_MAX;
+    if (w == first / 64) meant <<= first % 64;
+    if (w == last / 64) meant &= UINT64_MAX >> (63 - last % 64);
+    if ((~bits[w] & meant) != 0) return false;
   }
-  return capacity;
+  return true;
 }
 
-/* The whole pages in a row of free blocks. */
+/* Whether the page at that offset into the slab lies in free blocks alone, and is there. */
+static bool is_free_page(unit_t slab, size_t offset) {
+  const unit_record_t *r = map_record(slab);
+  if (purged_is_marked(slab, offset)) return false;
+  const size_class_t *c = &size_classes[r->slab.size_class];
+  unsigned last = size_class_block_at(c, offset + os_page_bytes() - 1);
+  return last < r->slab.capacity && are_free(the_map.free_bits[slab], size_class_block_at(c, offset), last);
+}
+
+/* A row of pages of a slab. */
 typedef struct {
-  char *at;
-  size_t bytes;
+  size_t from, to; /* offsets */
 } free_pages_t;
 
-/* The next row of free blocks in a slab from block *number on that holds a whole
- * page; false if there is none. Moves *number behind the row. */
-static bool next_free_pages(unit_t slab, unsigned *number, free_pages_t *pages) {
-  const unit_record_t *r = map_record(slab);
-  const uint64_t *bits = the_map.free_bits[slab];
-  unsigned size_class = r->slab.size_class, capacity = r->slab.capacity;
+/* The next row of pages in free blocks of a slab, behind the last; false if there is none.
+ * Begin with zeroes. */
+static bool next_free_pages(unit_t slab, free_pages_t *pages) {
   size_t page = os_page_bytes();
-  for (;;) {
-    unsigned from = next_block(bits, capacity, *number, true);
-    if (from == capacity) return false;
-    *number = next_block(bits, capacity, from, false);
-    uintptr_t start = align_up((uintptr_t)slab_block_address(slab, size_class, from), page);
-    uintptr_t end = align_down((uintptr_t)slab_block_address(slab, size_class, *number), page);
-    if (start >= end) continue;
-    *pages = (free_pages_t){(char *)start, end - start};
-    return true;
+  size_t length = (size_t)size_classes[map_record(slab)->slab.size_class].slab_units << UNIT_SHIFT;
+  size_t from = pages->to;
+  while (from < length && !is_free_page(slab, from)) from += page;
+  size_t to = from;
+  while (to < length && is_free_page(slab, to)) to += page;
+  *pages = (free_pages_t){from, to};
+  return to > from;
+}
+
+size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason) {
+  enum { PAGES_AS_A_CALL = 8 };
+  size_t calls = 1;
+  for (free_pages_t pages = {0}; next_free_pages(slab, &pages);) {
+    size_t bytes = pages.to - pages.from;
+    dense_thins_out(slab, 1);
+    if (os_purge(map_address(slab) + pages.from, bytes)) { /* else they stay */
+      purged_mark(owner, slab, pages.from, pages.to);
+      tally_add(reason, bytes);
+    }
+    calls += 1 + bytes / os_page_bytes() / PAGES_AS_A_CALL;
   }
+  return calls;
 }
 
 size_t purge_pages(owner_t *owner) {
   size_t purged = 0;
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     for (unit_t slab = owner->slabs[c]; slab != 0; slab = map_record(slab)->slab.next) {
-      free_pages_t pages;
-      for (unsigned number = 0; next_free_pages(slab, &number, &pages);) {
+      for (free_pages_t pages = {0}; next_free_pages(slab, &pages);) {
         dense_thins_out(slab, 1);
-        purged += pages_drop(pages.at, pages.bytes);
+        purged += pages_drop(map_address(slab) + pages.from, pages.to - pages.from);
       }
       if (HAK_UNLIKELY(claim_is_awaited(owner))) return purged;
     }
@@ -60,7 +79,7 @@ size_t purge_pages(owner_t *owner) {
 /* What lies in a slab that nothing was taken from or put into between two rounds.
  * Returns the calls to the system that it took, 1 at least for what takes as long. */
 static size_t look(owner_t *owner, unit_t slab) {
-  enum { PURGE_AT = 2, PAGES_AS_A_CALL = 8 };
+  enum { PURGE_AT = 2 };
   unit_record_t *r = map_record(slab);
   if (r->slab.idle_looks >= PURGE_AT || ++r->slab.idle_looks < PURGE_AT) return 0;
   if (r->slab.free_count < r->slab.capacity / 2) return 0; /* little to gain, and huge pages to lose */
@@ -68,14 +87,7 @@ static size_t look(owner_t *owner, unit_t slab) {
     slab_release(owner, slab);
     return 1;
   }
-  size_t calls = 1;
-  free_pages_t pages;
-  for (unsigned number = 0; next_free_pages(slab, &number, &pages);) {
-    dense_thins_out(slab, 1);
-    os_purge(pages.at, pages.bytes); /* where it is refused, the pages stay */
-    calls += 1 + pages.bytes / os_page_bytes() / PAGES_AS_A_CALL;
-  }
-  return calls;
+  return purge_slab(owner, slab, TALLY_IDLE);
 }
 
 size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls) {

@@ -8,6 +8,7 @@
 #ifndef HAK_PURGE_H
 #define HAK_PURGE_H
 
+#include "../support/tally.h"
 #include "owner.h"
 
 HAK_C_BEGIN
@@ -15,6 +16,9 @@ HAK_C_BEGIN
 /* Gives the pages that lie wholly in free blocks of slabs in use back to the
  * system. Returns the bytes. */
 size_t purge_pages(owner_t *owner);
+
+/* The same for one slab. Returns about how many calls to the system that took, 1 at least. */
+size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason);
 
 /* Gives back what lies in slabs that nobody took a block from, or put one into, for
  * half a second or a whole one: empty slabs whole, and the free pages of those with half of

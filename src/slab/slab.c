@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../arena/dense.h"
 #include "../support/error.h"
+#include "purged.h"
 
 /* ---- Lists ---------------------------------------------------------------------
  * A slab that gets its first free block goes to the front: refills then fill
@@ -26,6 +27,7 @@ void slab_unlist(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
   unit_t *first = &owner->slabs[r->slab.size_class];
   if (owner->next_look == slab) owner->next_look = r->slab.next;
+  if (owner->surplus_next == slab) owner->surplus_next = r->slab.next;
   if (r->slab.next != 0) map_record(r->slab.next)->slab.previous = r->slab.previous;
   else map_record(*first)->slab.previous = r->slab.previous;
   if (slab == *first) *first = r->slab.next;
@@ -46,6 +48,9 @@ static void write_later_words(unit_t first, size_t units, uint32_t word) {
   for (size_t i = 1; i < units; i++) atomic32_store_relaxed(map_word(first + i), word);
 }
 
+/* When most of its blocks are free. */
+static uint16_t first_look_at(unsigned capacity) { return (uint16_t)(capacity - capacity / 8 * 3); }
+
 /* All blocks of the slab are free; a single one is out. */
 static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   const size_class_t *c = &size_classes[size_class];
@@ -60,6 +65,7 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   r->slab.size_class = (uint8_t)size_class;
   r->slab.listed = false;
   r->slab.idle_looks = 0;
+  r->slab.look_at = first_look_at(c->capacity);
   uint64_t *bits = the_map.free_bits[slab];
   size_t whole = r->slab.free_count / 64;
   for (size_t w = 0; w < whole; w++) bits[w] = UINT64_MAX;
@@ -130,6 +136,7 @@ void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
 void slab_release(owner_t *owner, unit_t slab) {
   unsigned size_class = slab_record(owner, slab)->slab.size_class;
   slab_unlist(owner, slab);
+  if (map_record(slab)->slab.purged_pages != 0) purged_note_gone(owner, slab);
   owner->free_bytes -= (int64_t)map_record(slab)->slab.free_count * size_classes[size_class].block_bytes;
   unmake_slab(slab, size_class);
   give(owner, slab, size_class);
@@ -172,10 +179,21 @@ size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void *
   }
   r->slab.first_word = (uint16_t)w;
   r->slab.idle_looks = 0;
+  if (HAK_UNLIKELY(r->slab.purged_pages != 0)) {
+    purged_note_taken(owner, slab);
+    r->slab.look_at = first_look_at(r->slab.capacity);
+  }
   r->slab.free_count = (uint16_t)(r->slab.free_count - count);
   owner->free_bytes -= (int64_t)(count * block_bytes);
   if (r->slab.free_count == 0) slab_unlist(owner, slab);
   return count;
+}
+
+/* For surplus.h. */
+static HAK_NOINLINE void note_mostly_free(owner_t *owner, unit_t slab) {
+  map_record(slab)->slab.look_at = LOOK_IS_DUE;
+  if (owner->has_surplus && owner->mostly_free_count < MOSTLY_FREE_MOST)
+    owner->mostly_free[owner->mostly_free_count++] = slab;
 }
 
 /* `count` bits of the slab were set. One empty slab of a class is kept, so that
@@ -186,6 +204,7 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
   r->slab.idle_looks = 0;
   owner->free_bytes += (int64_t)(count * size_classes[size_class].block_bytes);
   if (!r->slab.listed) slab_list(owner, slab);
+  if (HAK_UNLIKELY(r->slab.free_count >= r->slab.look_at)) note_mostly_free(owner, slab);
   if (!is_empty(slab)) return;
   bool is_only = owner->slabs[size_class] == slab && r->slab.next == 0;
   if (!is_only) slab_release(owner, slab);
@@ -244,7 +263,8 @@ static size_t count_bits(const uint64_t *bits, size_t words) {
 
 void slab_check(const owner_t *owner) {
   int64_t free_bytes = 0;
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+  int64_t purged_bytes = 0;
+  for (unsigned c = 0; c < MID_CLASS_END; c++) {
     unit_t first = owner->slabs[c], previous = 0;
     for (unit_t slab = first; slab != 0; previous = slab, slab = map_record(slab)->slab.next) {
       const unit_record_t *r = map_record(slab);
@@ -262,9 +282,11 @@ void slab_check(const owner_t *owner) {
         HAK_CHECK((the_map.free_bits[slab][w] & atomic64_load_relaxed(&the_map.remote_bits[slab][w])) == 0);
       HAK_CHECK(!is_empty(slab) || r->slab.next == 0); /* the one that is kept is the last */
       free_bytes += (int64_t)r->slab.free_count * size_classes[c].block_bytes;
+      purged_bytes += (int64_t)(r->slab.purged_pages * os_page_bytes());
     }
   }
-  HAK_CHECK(free_bytes == owner->free_bytes);
+  HAK_CHECK(free_bytes == owner->free_bytes && purged_bytes == owner->purged_bytes);
+  HAK_CHECK(purged_bytes <= free_bytes);
   HAK_CHECK(owner->next_look == 0 || (map_record(owner->next_look)->slab.listed &&
                                       word_owner(atomic32_load_relaxed(map_word(owner->next_look))) == owner->id));
   size_t outbox = 0;

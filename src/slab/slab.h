@@ -64,6 +64,9 @@ void slab_release(owner_t *owner, unit_t slab);
 void slab_give_aside(unit_t first);
 /* The arena learns what lies free in the owner's slabs, where we meet it anyway. */
 void slab_tell_arena(owner_t *owner);
+/* Of slab.look_at, of a slab that was not looked at yet since it is mostly free: more than
+ * any slab's capacity. */
+enum { LOOK_IS_DUE = UINT16_MAX };
 void slab_unlist(owner_t *owner, unit_t slab);
 void slab_list(owner_t *owner, unit_t slab);
 

@@ -22,6 +22,15 @@ static bool parse_on_off(const char *text, void *out) {
   *(bool *)out = on;
   return true;
 }
+static bool parse_report(const char *text, void *out) {
+  static const char *const values[] = {[REPORT_NONE] = "0", [REPORT_SHORT] = "1", [REPORT_CLASSES] = "classes"};
+  for (unsigned i = 0; i < sizeof values / sizeof *values; i++) {
+    if (strcmp(text, values[i]) != 0) continue;
+    *(report_t *)out = (report_t)i;
+    return true;
+  }
+  return false;
+}
 /* Gibibytes or tebibytes, "64G" or "1T", from 1G to 16T: rounded down to a power
  * of two, as windows are. */
 static bool parse_reserve(const char *text, void *out) {
@@ -68,7 +77,7 @@ static const struct variable {
     {"HAKMEM_INT", parse_on_off, &settings.background, "on or off"},
     {"HAKMEM_RESERVE", parse_reserve, &settings.reserve_bytes, "1G to 16T"},
     {"HAKMEM_SOFT_LIMIT", parse_bytes, &settings.soft_limit, "0, or 1M to 1024T"},
-    {"HAKMEM_STATS", parse_switch, &settings.stats_at_exit, "0 or 1"},
+    {"HAKMEM_STATS", parse_report, &settings.report, "0, 1 or classes"},
     {"HAKMEM_STATS_FILE", parse_path, &settings.stats_file, "a path of at most 4095 bytes"},
 };
 

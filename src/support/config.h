@@ -10,10 +10,12 @@
 
 HAK_C_BEGIN
 
+typedef enum { REPORT_NONE, REPORT_SHORT, REPORT_CLASSES } report_t;
+
 typedef struct {
   bool abort_on_error;    /* HAKMEM_ABORT_ON_ERROR, default 1                    */
   bool background;        /* HAKMEM_INT, default on                              */
-  bool stats_at_exit;     /* HAKMEM_STATS, default 0                             */
+  report_t report;        /* HAKMEM_STATS: at exit; default 0                    */
   size_t reserve_bytes;   /* HAKMEM_RESERVE; 0, the default: by the machine   */
   size_t hard_limit;      /* HAKMEM_HARD_LIMIT, in bytes; 0, the default: none */
   size_t soft_limit;      /* HAKMEM_SOFT_LIMIT, likewise                          */

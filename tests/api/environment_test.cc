@@ -112,6 +112,46 @@ TEST_F(Environment, StatsReportsAtExit) {
   EXPECT_GE(lines_with(outcome.err, ""), 4u) << outcome.err;
   EXPECT_GE(lines_with(outcome.err, "hakmem"), 1u) << outcome.err;
   EXPECT_NE(outcome.err.find("live"), std::string::npos) << outcome.err;
+  EXPECT_EQ(lines_with(outcome.err, ": allocating_program, process "), 1u) << outcome.err;
+  EXPECT_EQ(lines_with(outcome.err, "MiB of this heap; the process has "), 1u) << outcome.err;
+  EXPECT_EQ(lines_with(outcome.err, "resident KiB"), 0u) << "nobody asked for the classes: " << outcome.err;
+}
+
+/* The two columns are the sums of what stands above, but for what is cut off behind the second digit. */
+TEST_F(Environment, TheReportAddsUp) {
+  Outcome outcome = run_with({"HAKMEM_STATS=1"});
+  std::istringstream lines(outcome.err);
+  double resident = 0, mapped = 0;
+  int kinds = 0;
+  bool reached_the_sum = false;
+  for (std::string line; std::getline(lines, line) && !reached_the_sum;) {
+    double in_memory, in_all;
+    if (line.size() < 20 || std::sscanf(line.c_str() + 20, "%lf %lf", &in_memory, &in_all) != 2) continue;
+    if (line.rfind("  in all", 0) == 0) {
+      EXPECT_NEAR(in_memory, resident, 0.05) << outcome.err;
+      EXPECT_NEAR(in_all, mapped, 0.05) << outcome.err;
+      reached_the_sum = true;
+    }
+    resident += in_memory, mapped += in_all, kinds++;
+  }
+  EXPECT_TRUE(reached_the_sum) << outcome.err;
+  EXPECT_EQ(kinds, 9) << outcome.err;
+}
+
+TEST_F(Environment, TheClassesAreReportedWhereTheyAreAskedFor) {
+  Outcome outcome = run_with({"HAKMEM_STATS=classes"});
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(lines_with(outcome.err, "resident KiB"), 1u) << outcome.err;
+  const std::size_t table = outcome.err.find("resident KiB");
+  ASSERT_NE(table, std::string::npos);
+  std::istringstream rows(outcome.err.substr(outcome.err.find('\n', table) + 1));
+  int count = 0;
+  for (std::size_t block, before = 0, slabs; rows >> block; before = block, count++) {
+    EXPECT_GE(block, before) << outcome.err;
+    EXPECT_TRUE(rows >> slabs && slabs > 0) << outcome.err;
+    rows.ignore(1000, '\n');
+  }
+  EXPECT_GT(count, 0) << outcome.err;
 }
 
 TEST_F(Environment, StatsFileIsJson) {

@@ -139,6 +139,24 @@ TEST(Extras, MalloptIsAcceptedAndHarmless) {
   }
 }
 
+/* What is not held counts as far as it is resident: a large block that was never touched, and free memory that has
+ * gone back, are nowhere but in hblkhd and uordblks. */
+TEST(Extras, Mallinfo2CountsOfTheRestWhatIsResident) {
+  void *untouched = malloc(std::size_t{1} << 30);
+  Load load;
+  load.drop();
+  malloc_trim(0);
+  struct mallinfo2 info = mallinfo2();
+  hak_account_t account;
+  hak_account(&account, sizeof account);
+  EXPECT_EQ(info.arena, info.uordblks + info.fordblks);
+  EXPECT_EQ(info.fordblks, account.resident - account.resident_live);
+  EXPECT_GE(info.hblkhd, std::size_t{1} << 30);
+  EXPECT_LT(info.arena, std::size_t{16} << 20) << "100 MB were freed and trimmed";
+  EXPECT_EQ(info.hblks, 1u);
+  free(untouched);
+}
+
 TEST(Extras, MallocStatsWritesAReportToStandardError) {
   std::string text = stderr_of([] { malloc_stats(); });
   EXPECT_GE(hak_test::lines_with(text, ""), 2u) << text;
@@ -173,6 +191,16 @@ TEST(Extras, MallocInfoWritesXml) {
     }
   }
   EXPECT_TRUE(open.empty()) << "<" << (open.empty() ? "" : open.back()) << "> is never closed\n" << xml;
+  /* What is current is what is resident. */
+  hak_account_t account;
+  hak_account(&account, sizeof account);
+  auto size_of = [&](const char *element) {
+    std::size_t at = xml.rfind(element);
+    return at == std::string::npos ? 0.0 : std::stod(xml.substr(xml.find("size=\"", at) + 6));
+  };
+  EXPECT_NEAR(size_of("<system type=\"current\""), static_cast<double>(account.resident), 1 << 20) << xml;
+  EXPECT_EQ(size_of("<aspace type=\"total\""), static_cast<double>(account.mapped)) << xml;
+  EXPECT_GE(size_of("<system type=\"max\""), size_of("<system type=\"current\"")) << xml;
 }
 
 TEST(Extras, MallocInfoRefusesOptions) {

@@ -25,10 +25,20 @@ hak_stats_t stats() {
   return now;
 }
 
-#define EXPECT_STATS_ADD_UP(now)                                                                                      \
-  EXPECT_EQ((now).live + (now).cached + (now).free_in_slabs, (now).slab_bytes + (now).large_bytes + (now).huge_bytes) \
-      << "live " << (now).live << ", cached " << (now).cached << ", free in slabs " << (now).free_in_slabs            \
-      << ", slabs " << (now).slab_bytes << ", large " << (now).large_bytes << ", huge " << (now).huge_bytes
+void expect_add_up(const hak_stats_t &now) {
+  EXPECT_EQ(now.live + now.cached + now.outboxes + now.free_in_slabs, now.slab_bytes + now.large_bytes + now.huge_bytes)
+      << "live " << now.live << ", cached " << now.cached << ", in outboxes " << now.outboxes << ", free in slabs "
+      << now.free_in_slabs << ", slabs " << now.slab_bytes << ", large " << now.large_bytes << ", huge "
+      << now.huge_bytes;
+  EXPECT_EQ(now.slab_bytes + now.slab_tails + now.large_bytes + now.huge_bytes + now.dirty_free + now.clean_free,
+            now.committed)
+      << "slab tails " << now.slab_tails << ", dirty " << now.dirty_free << ", clean " << now.clean_free;
+}
+#define EXPECT_STATS_ADD_UP(now) \
+  do {                           \
+    SCOPED_TRACE("here");        \
+    expect_add_up(now);          \
+  } while (0)
 
 bool append(void *context, const char *text, std::size_t bytes) {
   static_cast<std::string *>(context)->append(text, bytes);
@@ -187,6 +197,43 @@ TEST(HakStatsJson, IsValidAndSaysTheSameAsTheStruct) {
   EXPECT_MEMBER(mmap_calls);
   EXPECT_MEMBER(errors);
   for (void *block : blocks) free(block);
+}
+
+TEST(HakStatsJson, TheClassesAddUpToTheWhole) {
+  std::vector<void *> blocks;
+  for (std::size_t bytes : kSizes)
+    for (int i = 0; i < 7; i++) blocks.push_back(malloc(bytes));
+  for (std::size_t i = 0; i < blocks.size(); i += 3) free(blocks[i]);
+  std::string text, error;
+  text.reserve(1 << 20);
+  hak_stats_t now = stats();
+  hak_account_t account;
+  hak_account(&account, sizeof account);
+  hak_stats_json(append, &text);
+  std::map<std::string, double> numbers;
+  ASSERT_TRUE(hak_test::parse_json_object(text, &numbers, &error)) << error << "\n" << text;
+  double live = 0, cached = 0, free_in_slabs = 0, tails = 0, resident = 0, classes = 0;
+  for (;; classes++) {
+    const std::string entry = "classes." + std::to_string(static_cast<int>(classes)) + ".";
+    if (numbers.count(entry + "block_bytes") == 0) break;
+    const double bytes = numbers[entry + "block_bytes"];
+    EXPECT_GT(numbers[entry + "slab_count"], 0);
+    live += bytes * numbers[entry + "live_count"];
+    cached += bytes * numbers[entry + "cached_count"];
+    free_in_slabs += bytes * numbers[entry + "free_count"];
+    tails += numbers[entry + "tail_bytes"];
+    resident += numbers[entry + "resident_bytes"];
+  }
+  EXPECT_GT(classes, 10);
+  EXPECT_EQ(live, static_cast<double>(now.live - now.huge_bytes));
+  EXPECT_EQ(cached, static_cast<double>(now.cached));
+  EXPECT_EQ(free_in_slabs, static_cast<double>(now.free_in_slabs));
+  EXPECT_EQ(tails, static_cast<double>(now.slab_tails));
+  EXPECT_LE(resident, numbers["resident"]);
+  EXPECT_EQ(numbers["resident_live"], static_cast<double>(account.resident_live));
+  EXPECT_EQ(numbers["returned"], static_cast<double>(account.returned));
+  for (std::size_t i = 0; i < blocks.size(); i++)
+    if (i % 3 != 0) free(blocks[i]);
 }
 
 TEST(HakStatsJson, StopsWhenToldTo) {

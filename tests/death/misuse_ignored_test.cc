@@ -71,7 +71,8 @@ class Ignored : public testing::TestWithParam<Range> {
     hak_thread_flush();
     hak_stats_t now = stats();
     EXPECT_EQ(now.errors - errors_before, errors) << "a correct free was counted as a mistake";
-    EXPECT_EQ(now.live + now.cached + now.free_in_slabs, now.slab_bytes + now.large_bytes + now.huge_bytes)
+    EXPECT_EQ(now.live + now.cached + now.outboxes + now.free_in_slabs,
+              now.slab_bytes + now.large_bytes + now.huge_bytes)
         << "the sums of hak_stats are off after a mistake";
   }
 

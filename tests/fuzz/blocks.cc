@@ -245,7 +245,9 @@ void Machine::look(const Operation &o) {
   hak_stats_t now = stats();
   if (now.live < model_.usable_bytes())
     fail("%zu bytes are live, and the program holds %zu", now.live, model_.usable_bytes());
-  if (now.live + now.cached + now.free_in_slabs != now.slab_bytes + now.large_bytes + now.huge_bytes)
+  const std::size_t blocks = now.slab_bytes + now.large_bytes + now.huge_bytes;
+  if (now.live + now.cached + now.outboxes + now.free_in_slabs != blocks ||
+      blocks + now.slab_tails + now.dirty_free + now.clean_free != now.committed)
     fail("the sums of hak_stats are off");
 #if defined(HAK_FUZZ_SERVED)
   struct mallinfo2 info = mallinfo2();

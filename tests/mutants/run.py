@@ -17,6 +17,7 @@ Usage: run.py BUILD.json FILE.mutant
 
 SPDX-License-Identifier: MIT
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -166,9 +167,9 @@ def control(config, program):
                 names.update(cases(config["programs"][program]["executable"], tests))
     if not names:
         sys.exit(f"no mutant is looked for by {program}")
-    with tempfile.TemporaryDirectory(prefix="hak-mutant-") as directory:
+    with workplace() as directory:
         sources = {pathlib.Path(config["source"]) / file for file in files}
-        binary = build(config, program, {source: source.read_text() for source in sources}, pathlib.Path(directory))
+        binary = build(config, program, {source: source.read_text() for source in sources}, directory)
         # Of a test's many inputs, all of which fuzz_test runs, every fourth.
         names = [name for name in names if int((re.search(r"/(\d+)$", name) or [0, 0])[1]) % 4 == 0]
         for case in sorted(names):
@@ -176,6 +177,14 @@ def control(config, program):
             if how:
                 sys.exit(f"{program} fails without any bug planted: {how}")
         print(f"passes: {program}, {len(names)} cases")
+
+
+@contextlib.contextmanager
+def workplace():
+    """A directory for what is built, and for the files of tests that end before they can remove them."""
+    with tempfile.TemporaryDirectory(prefix="hak-mutant-") as name:
+        os.environ["TMPDIR"] = name
+        yield pathlib.Path(name)
 
 
 def main():
@@ -187,8 +196,7 @@ def main():
     file, finders, changes = parse(mutant)
     source = pathlib.Path(config["source"]) / file
     text = mutate(source, mutant.name, changes)
-    with tempfile.TemporaryDirectory(prefix="hak-mutant-") as name:
-        directory = pathlib.Path(name)
+    with workplace() as directory:
         binaries = {}
         for seed in range(1, TRIES + 1):
             for program, tests in finders:

@@ -9,6 +9,7 @@ starts. It then demands that
   - hakmem served the second one: its statistics file exists for at least one
     process and counts refills, and no process reported a faulty free.
 
+`main_once(test)` calls it under hakmem alone, for tests that compare with something else.
 `main(test)` turns this into an exit status: 0 passed, 77 skipped, else failed.
 The library under test comes in the environment variable HAKMEM_LIB.
 
@@ -288,14 +289,32 @@ def both(test):
         print(f"same {same}; {served}; {seconds[0]:.1f} s without, {seconds[1]:.1f} s under hakmem")
 
 
-def main(test):
+def once(test):
+    """Runs `test` under the library alone, where there is nothing to compare with."""
+    library = pathlib.Path(os.environ["HAKMEM_LIB"]).resolve()
+    with tempfile.TemporaryDirectory(prefix="hakmem-", dir="/tmp") as scratch:
+        directory, stats_directory = pathlib.Path(scratch, "work"), pathlib.Path(scratch, "stats")
+        directory.mkdir()
+        stats_directory.mkdir()
+        runner = Runner(directory, library, stats_directory)
+        try:
+            test(runner)
+        finally:
+            runner.finish()
+
+
+def main_once(test):
+    main(test, once)
+
+
+def main(test, how=both):
     # A test that is told to stop cleans up like one that fails.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     library = os.environ.get("HAKMEM_LIB", "")
     if not os.path.isfile(library):
         sys.exit(f"HAKMEM_LIB has to name the library to test, but is {library!r}")
     try:
-        both(test)
+        how(test)
     except Skip as reason:
         print(f"skipped: {reason}")
         sys.exit(SKIPPED)

@@ -101,7 +101,7 @@ def require_killed(who, ended):
 
 def main(way, *program):
     library = os.environ["HAKMEM_LIB"]
-    limit = 240 * MIB if way == "python" else 200 * MIB
+    limit = 240 * MIB if way == "python" else 170 * MIB
     command = {"python": [sys.executable, "-c", RECORDS], "phases": [*program, "phases"],
                "threads": [*program, "phases", "1"]}[way]
     with Group(limit) as group:

@@ -28,8 +28,8 @@ constexpr const char *kV1Mounts =
 class Cgroup : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/hakmem-cgroup-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
+    std::string name = fs::temp_directory_path() / "hakmem-cgroup-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
     root_ = name;
   }
   void TearDown() override { fs::remove_all(root_); }

@@ -13,7 +13,7 @@ hak_test::Outcome read(std::vector<const char *> environment) {
   return hak_test::in_child([&] {
     config_read(const_cast<char *const *>(environment.data()));
     const config_t *c = config();
-    std::printf("%d %d %s", c->abort_on_error, c->stats_at_exit, c->stats_file == nullptr ? "none" : c->stats_file);
+    std::printf("%d %d %s", c->abort_on_error, c->report, c->stats_file == nullptr ? "none" : c->stats_file);
     std::fflush(stdout);
     return 0;
   });
@@ -42,6 +42,7 @@ TEST(Config, GoodValues) {
   expect({"HAKMEM_ABORT_ON_ERROR=0"}, "0 0 none");
   expect({"HAKMEM_ABORT_ON_ERROR=1"}, "1 0 none");
   expect({"HAKMEM_STATS=1"}, "1 1 none");
+  expect({"HAKMEM_STATS=classes"}, "1 2 none");
   expect({"HAKMEM_STATS_FILE=/tmp/x=y.json"}, "1 0 /tmp/x=y.json");
   expect({"HAKMEM_STATS=1", "HAKMEM_STATS=0", "HAKMEM_ABORT_ON_ERROR=0"}, "0 0 none");
 }
@@ -103,9 +104,10 @@ TEST(Config, LimitsAreBytes) {
 }
 
 TEST(Config, BadValuesWarnOnceAndChangeNothing) {
-  expect_warning("HAKMEM_STATS=yes", "hakmem: HAKMEM_STATS='yes' is ignored: expected 0 or 1\n");
-  expect_warning("HAKMEM_STATS=", "hakmem: HAKMEM_STATS='' is ignored: expected 0 or 1\n");
-  expect_warning("HAKMEM_STATS=10", "hakmem: HAKMEM_STATS='10' is ignored: expected 0 or 1\n");
+  expect_warning("HAKMEM_STATS=yes", "hakmem: HAKMEM_STATS='yes' is ignored: expected 0, 1 or classes\n");
+  expect_warning("HAKMEM_STATS=", "hakmem: HAKMEM_STATS='' is ignored: expected 0, 1 or classes\n");
+  expect_warning("HAKMEM_STATS=class", "hakmem: HAKMEM_STATS='class' is ignored: expected 0, 1 or classes\n");
+  expect_warning("HAKMEM_STATS=10", "hakmem: HAKMEM_STATS='10' is ignored: expected 0, 1 or classes\n");
   expect_warning("HAKMEM_ABORT_ON_ERROR=2", "hakmem: HAKMEM_ABORT_ON_ERROR='2' is ignored: expected 0 or 1\n");
   expect_warning("HAKMEM_STATS_FILE=",
                  "hakmem: HAKMEM_STATS_FILE='' is ignored: expected a path of at most 4095 bytes\n");

@@ -30,8 +30,9 @@
 #include <front/thread.h>
 #include <hakmem.h>
 #include <int/trim.h>
+#include <observe/account.h>
 #include <observe/check.h>
-#include <observe/stats.h>
+#include <observe/residency.h>
 #include <os/lock.h>
 #include <os/os.h>
 #include <slab/batch.h>
@@ -40,10 +41,12 @@
 #include <slab/purge.h>
 #include <slab/remote.h>
 #include <slab/slab.h>
+#include <slab/surplus.h>
 #include <slab/tidy.h>
 #include <support/config.h>
 #include <support/error.h>
 #include <support/limit.h>
+#include <support/tally.h>
 
 #include <gtest/gtest.h>
 
@@ -55,10 +58,16 @@ inline unit_record_t &record(unit_t unit) { return the_map.records[unit]; }
 inline void write_words(unit_t first, std::size_t units, std::uint32_t word) {
   for (std::size_t i = 0; i < units; i++) atomic32_store_relaxed(map_word(first + i), word);
 }
+inline std::size_t cached_bytes(const heap_t *heap) {
+  std::size_t bytes = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++)
+    bytes += magazine_count_of_others(heap, c) * size_classes[c].block_bytes;
+  return bytes;
+}
 /* Of all heaps. */
 inline std::size_t cached_bytes() {
   std::size_t bytes = 0;
-  FOR_EACH_HEAP(heap) bytes += magazines_cached_bytes(heap);
+  FOR_EACH_HEAP(heap) bytes += cached_bytes(heap);
   return bytes;
 }
 

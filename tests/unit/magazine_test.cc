@@ -128,9 +128,9 @@ TEST(Magazine, ALargeBlockIsKeptOnlyWhereOneHasBeenWantedAgain) {
     std::vector<void *> blocks(20);
     for (void *&block : blocks) block = hak_malloc(HAK_MIB(1));
     for (void *block : blocks) hak_free(block);
-    EXPECT_LT(magazines_cached_bytes(own_heap()), HAK_KIB(64));
+    EXPECT_LT(hak_test::cached_bytes(own_heap()), HAK_KIB(64));
     hak_free(hak_malloc(HAK_MIB(1)));
-    EXPECT_GE(magazines_cached_bytes(own_heap()), HAK_MIB(1));
+    EXPECT_GE(hak_test::cached_bytes(own_heap()), HAK_MIB(1));
     hak_thread_flush();
   }).join();
 }
@@ -213,7 +213,10 @@ TEST(Magazine, WhatIsNotUsedShrinks) {
   size_t cached = hak_test::cached_bytes();
   decay(heap);
   EXPECT_EQ(heap->magazines[c].capacity, grown) << "it was used a moment ago";
+  const std::uint64_t unused = atomic64_load_relaxed(&tallies[TALLY_UNUSED]);
+  const std::size_t used_lately = hak_test::cached_bytes();
   for (int i = 0; i < 3; i++) decay(heap);
+  EXPECT_EQ(atomic64_load_relaxed(&tallies[TALLY_UNUSED]) - unused, used_lately - hak_test::cached_bytes());
   EXPECT_LE(heap->magazines[c].capacity, grown / 8) << "half a second";
   EXPECT_LT(hak_test::cached_bytes(), cached / 4);
   for (int i = 0; i < 20; i++) decay(heap);
@@ -258,7 +261,7 @@ TEST(Magazine, AThreadThatOnlyFreesMidBlocksSendsThemHomeTogether) {
     for (void *block : blocks) hak_free(block);
     EXPECT_LE(atomic64_load_relaxed(&heap->owner.flushes) - before, 1u);
     EXPECT_GE(atomic64_load_relaxed(&heap->owner.remote_frees), 390u);
-    EXPECT_LE(magazines_cached_bytes(heap), 8192u);
+    EXPECT_LE(hak_test::cached_bytes(heap), 8192u);
     hak__check_all();
   }).join();
   hak__check_all();

@@ -83,7 +83,9 @@ TEST_F(PurgeIdle, PagesOfIdleSlabsGoBack) {
   size_t before = ResidentPages();
   EXPECT_EQ(Rounds(1), 0u) << "nobody knows yet whether they are idle";
   EXPECT_EQ(ResidentPages(), before);
+  const std::uint64_t purged = atomic64_load_relaxed(&tallies[TALLY_IDLE]);
   EXPECT_EQ(Rounds(1), 4u);
+  EXPECT_EQ(atomic64_load_relaxed(&tallies[TALLY_IDLE]) - purged, (before - ResidentPages()) * os_page_bytes());
   EXPECT_LE(ResidentPages(), kept.size() * (kBytes / os_page_bytes() + 1));
   EXPECT_LT(ResidentPages(), before);
   for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, kBytes, 7)) << "a live block lost its contents";
@@ -143,4 +145,74 @@ TEST_F(PurgeIdle, GoesOnWhereASlabWas) {
   }
   Rounds(3);
   slab_check(owner);
+}
+
+/* What a free gives back at once, where there is no background thread. */
+class Surplus : public PurgeIdle {
+ protected:
+  static constexpr size_t kSlabs = 64; /* 4 MiB */
+  /* Frees as at a batch boundary: all but the first of each `of` blocks, some at a time. */
+  void MakeInSteps(size_t of) {
+    auto blocks = owner.refill(kClass, kSlabs * size_classes[kClass].capacity);
+    std::sort(blocks.begin(), blocks.end());
+    std::vector<void *> some;
+    for (size_t i = 0; i < blocks.size(); i++) {
+      hak_test::stamp(blocks[i], kBytes, 7);
+      (i % of == 0 ? kept : some).push_back(blocks[i]);
+      if (some.size() < 100 && i + 1 < blocks.size()) continue;
+      surplus_begin(owner);
+      owner.flush(kClass, some);
+      surplus_end(owner);
+      some.clear();
+    }
+  }
+  size_t ResidentBytes() const { return ResidentPages() * os_page_bytes(); }
+};
+
+TEST_F(Surplus, GoesAtTheFreesThatMakeIt) {
+  MakeInSteps(64);
+  /* A page of each slab has to stay, and a share of all: twice the least. */
+  EXPECT_LE(ResidentBytes(), kSlabs * 2 * os_page_bytes() + 3 * size_t{SURPLUS_LEAST_BYTES});
+  slab_check(owner);
+}
+
+TEST_F(Surplus, IsNoneWhereMostIsInUse) {
+  MakeInSteps(2);
+  EXPECT_EQ(owner->purged_bytes, 0);
+}
+
+/* To give it back again and again would cost a fault for each page. */
+TEST_F(Surplus, StaysForAWhileIfItWasWantedAgain) {
+  MakeInSteps(64);
+  EXPECT_GT(owner->purged_bytes, 0);
+  auto blocks = owner.refill(kClass, kSlabs * size_classes[kClass].capacity - kept.size());
+  EXPECT_EQ(owner->purged_bytes, 0);
+  EXPECT_GT(owner->regret_bytes, 0);
+  slab_check(owner);
+  surplus_begin(owner);
+  owner.flush(kClass, blocks);
+  surplus_end(owner);
+  EXPECT_EQ(owner->purged_bytes, 0);
+}
+
+TEST_F(Surplus, BooksFollowASlabToItsNextOwner) {
+  MakeInSteps(64);
+  const int64_t purged = owner->purged_bytes;
+  pool_enter();
+  if (!claim_begin(owner)) {
+    pool_leave();
+    GTEST_SKIP() << "no membarrier here";
+  }
+  pool_disown(owner);
+  claim_end(owner);
+  pool_leave();
+  EXPECT_EQ(owner->purged_bytes, 0);
+  hak_test::AttachedOwner other;
+  while (pool_adopt(other, kClass)) continue;
+  EXPECT_EQ(other->purged_bytes, purged);
+  slab_check(other);
+  other.flush(kClass, kept);
+  kept.clear();
+  slab_release_empty(other);
+  EXPECT_EQ(other->purged_bytes, 0);
 }

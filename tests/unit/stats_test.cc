@@ -17,7 +17,8 @@ hak_stats_t now() {
 
 void expect_sums() {
   hak_stats_t s = now();
-  EXPECT_EQ(s.live + s.cached + s.free_in_slabs, s.slab_bytes + s.large_bytes + s.huge_bytes);
+  EXPECT_EQ(s.live + s.cached + s.outboxes + s.free_in_slabs, s.slab_bytes + s.large_bytes + s.huge_bytes);
+  EXPECT_EQ(s.slab_bytes + s.slab_tails + s.large_bytes + s.huge_bytes + s.dirty_free + s.clean_free, s.committed);
 }
 
 bool append(void *context, const char *text, size_t bytes) {
@@ -88,7 +89,9 @@ TEST(Stats, JsonSaysTheSame) {
   EXPECT_EQ(numbers["live"], static_cast<double>(s.live));
   EXPECT_EQ(numbers["mmap_calls"], static_cast<double>(s.mmap_calls));
   EXPECT_EQ(numbers["errors"], 0.0);
-  EXPECT_EQ(numbers.size(), (sizeof s - sizeof s.struct_bytes) / 8) << "a figure is missing";
+  std::size_t figures = 0;
+  for (const auto &number : numbers) figures += number.first.find('.') == std::string::npos;
+  EXPECT_EQ(figures, sizeof s / 8 - 1 + sizeof(hak_account_t) / 8 - 2) << "a figure is missing";
   hak_free(block);
 }
 

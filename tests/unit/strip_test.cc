@@ -19,7 +19,7 @@ class Strip : public testing::Test {
     EXPECT_EQ(error_count(), 0u);
     EXPECT_EQ(hak_test::used_bytes(), 0u) << "a block is lost";
   }
-  static std::size_t cached(heap_t *heap) { return magazines_cached_bytes(heap); }
+  static std::size_t cached(heap_t *heap) { return hak_test::cached_bytes(heap); }
 };
 
 /* A thread that does as it is told, a step at a time. */
@@ -62,8 +62,10 @@ TEST_F(Strip, WhatASleepingThreadHasCachedGoesHomeButForABlockOfEach) {
   });
   to_us.wait_for(1);
   ASSERT_GT(cached(heap), 30000u) << "the test is void";
-  const std::size_t used = hak_test::used_bytes();
+  const std::size_t used = hak_test::used_bytes(), were_cached = cached(heap);
+  const std::uint64_t stripped = atomic64_load_relaxed(&tallies[TALLY_STRIPPED]);
   trim(0);
+  EXPECT_EQ(atomic64_load_relaxed(&tallies[TALLY_STRIPPED]) - stripped, were_cached - cached(heap));
   std::size_t most = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++)
     if (heap.load()->magazines[c].capacity > 0) most += size_classes[c].block_bytes;

@@ -217,7 +217,7 @@ pub struct Peers {
 /// a row needs and the machine lacks. Every sample goes to DIR/<date>-<quick|full>.json and
 /// .csv, which are kept up to date; Ctrl-C keeps what was measured.
 ///
-/// The whole suite takes hours, the quick one ten minutes. How long a choice takes, --list says before
+/// The whole suite takes hours, the quick one twelve minutes. How long a choice takes, --list says before
 /// anything runs, given the same options: time grows with rows, rounds and allocators.
 #[derive(Args)]
 #[command(after_help = "\
@@ -228,7 +228,7 @@ Examples:
 pub struct Bench {
     #[command(flatten)]
     pub choice: Choice,
-    /// Only the rows of a quick overview, in at most ten minutes with all allocators
+    /// Only the rows of a quick overview, in at most twelve minutes with all allocators
     #[arg(long)]
     pub quick: bool,
     /// Only rows whose name or family contains this, in either case

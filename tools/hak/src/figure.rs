@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::allocators::Allocator;
 use crate::measure::Ran;
 use crate::proof::{self, Proof};
-use crate::results::{Figure, LATENCY};
+use crate::results::{Figure, LATENCY, MEMORY};
 
 /// A figure and a memory figure, as a run has them.
 pub struct Measured {
@@ -15,16 +15,18 @@ pub struct Measured {
     pub memory_mib: f64,
     /// As in `Sample`.
     pub latency: BTreeMap<String, f64>,
+    pub memories: BTreeMap<String, f64>,
 }
 
-/// Of a program that prints none: its wall time.
-pub fn of_program(ran: &Ran) -> Measured {
+/// Of a program that prints none: its wall time, or only its memory.
+pub fn of_program(ran: &Ran, memory_only: bool) -> Measured {
     let figure = Figure { key: "wall_seconds".into(), more_is_better: false };
     Measured {
-        figure: Some((figure, ran.usage.wall_seconds)),
+        figure: (!memory_only).then_some((figure, ran.usage.wall_seconds)),
         memory: "peak resident memory".into(),
         memory_mib: ran.usage.peak_kib as f64 / 1024.0,
         latency: BTreeMap::new(),
+        memories: BTreeMap::new(),
     }
 }
 
@@ -63,18 +65,19 @@ pub fn printed(ran: &Ran, allocator: &Allocator) -> Result<(Measured, Proof), St
         figure,
         memory: memory_key.unwrap_or("peak resident memory").into(),
         memory_mib: memory_key.map_or(Ok(peak_mib), number)?,
-        latency: latencies(line)?,
+        latency: told(line, LATENCY)?,
+        memories: told(line, MEMORY)?,
     };
     Ok((measured, proof))
 }
 
-/// None of them may be damaged, and nothing was waited for where it is 0.
-fn latencies(line: &str) -> Result<BTreeMap<String, f64>, String> {
+/// All whose keys end so. None of them may be damaged; 0 is one: nothing was waited for, or nothing is live.
+fn told(line: &str, suffix: &str) -> Result<BTreeMap<String, f64>, String> {
     let pairs = line.split_whitespace().filter_map(|word| word.split_once('='));
-    let pairs = pairs.filter(|(key, _)| key.ends_with(LATENCY));
+    let pairs = pairs.filter(|(key, _)| key.ends_with(suffix));
     let number = |(key, text): (&str, &str)| match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number >= 0.0 => Ok((key.to_owned(), number)),
-        _ => Err(format!("{key}={text} is not a time")),
+        _ => Err(format!("{key}={text} is neither 0 nor above")),
     };
     pairs.map(number).collect()
 }
@@ -125,6 +128,8 @@ mod tests {
         let measured = of_line("resident_mib=9 metric=resident_mib malloc_from=libc.so.6").unwrap();
         assert!(measured.figure.is_none());
         assert_eq!(measured.memory_mib, 9.0);
+        let measured = of_line("live_mib=0 resident_mib=9 metric=resident_mib malloc_from=libc.so.6").unwrap();
+        assert_eq!(measured.memories, [("live_mib".to_owned(), 0.0), ("resident_mib".to_owned(), 9.0)].into());
     }
 
     #[test]
@@ -146,8 +151,9 @@ mod tests {
             ("ops_per_s=x metric=ops_per_s malloc_from=libc.so.6", "not a number"),
             ("ops_per_s=0 metric=ops_per_s malloc_from=libc.so.6", "not above zero"),
             ("metric=ops_per_s malloc_from=libc.so.6", "no ops_per_s="),
-            ("s=1 p50_us=-1 metric=s malloc_from=libc.so.6", "p50_us=-1 is not a time"),
-            ("s=1 p50_us=inf metric=s malloc_from=libc.so.6", "p50_us=inf is not a time"),
+            ("s=1 p50_us=-1 metric=s malloc_from=libc.so.6", "p50_us=-1 is neither"),
+            ("s=1 live_mib=x metric=s malloc_from=libc.so.6", "live_mib=x is neither"),
+            ("s=1 p50_us=inf metric=s malloc_from=libc.so.6", "p50_us=inf is neither"),
         ] {
             let error = of_line(line).err().unwrap();
             assert!(error.contains(reason), "{line}: {error}");

@@ -124,6 +124,7 @@ mod tests {
             figure: None,
             memory_mib: 1.0,
             latency: Default::default(),
+            memories: Default::default(),
             usage: usage(*seconds),
             peak_tree_kib: None,
             memory_over_time: Vec::new(),

@@ -24,6 +24,7 @@ pub fn row_with(columns: Vec<(&str, Vec<(f64, f64)>)>) -> Row {
             peak_tree_kib: None,
             memory_over_time: Vec::new(),
             latency: Default::default(),
+            memories: Default::default(),
             usage: Usage {
                 wall_seconds: seconds,
                 user_seconds: seconds,

@@ -24,6 +24,9 @@ const VERSION: u32 = 1;
 /// How the keys of latencies end.
 pub const LATENCY: &str = "_us";
 
+/// How the keys of sizes end.
+pub const MEMORY: &str = "_mib";
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Results {
     pub format: String,
@@ -110,6 +113,9 @@ pub struct Sample {
     /// All times of single calls in microseconds that the run has told, by their keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latency: BTreeMap<String, f64>,
+    /// All sizes of memory in MiB that the run has told, by their keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memories: BTreeMap<String, f64>,
     pub usage: Usage,
     /// The largest sum over all processes at one time (`sampling.rs`). `None` of a run that was too short for a
     /// sample, and in files from before there were any.
@@ -204,6 +210,7 @@ impl Sample {
             figure,
             memory_mib,
             latency: BTreeMap::new(),
+            memories: BTreeMap::new(),
             usage: ran.usage,
             peak_tree_kib: ran.memory.peak_tree_kib,
             memory_over_time,

@@ -55,6 +55,9 @@ pub struct Row {
     pub needs: Vec<String>,
     /// The system's setting of transparent huge pages to run under, if not the one that is there.
     pub huge_pages: Option<Setting>,
+    /// Of a program: it is so short that its time would be noise, and only its memory counts.
+    #[serde(default)]
+    pub memory_only: bool,
     /// What a run takes under the C library's malloc on the machine that the suite was measured on.
     seconds: Option<f64>,
     #[serde(default = "usual_timeout")]
@@ -103,6 +106,9 @@ pub fn parse(text: &str) -> Result<Vec<Row>, String> {
         // Durations have a largest value; NaN fails this as well.
         if row.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e9)) {
             return Err(format!("row '{}': seconds must be above 0", row.name));
+        }
+        if row.memory_only && row.kind != Kind::Program {
+            return Err(format!("row '{}': memory_only is for programs; others name their figure", row.name));
         }
         if !(row.timeout_seconds > 0.0 && row.timeout_seconds < 1e9) || row.max_rounds == Some(0) {
             return Err(format!("row '{}': timeout_seconds and max_rounds must be above 0", row.name));
@@ -190,6 +196,7 @@ mod tests {
         assert!(parse(&format!("{ROW}{ROW}")).unwrap_err().contains("two rows are called 'a'"));
         assert!(parse(&format!("{ROW}colour='red'")).unwrap_err().contains("colour"));
         assert!(parse(&format!("{ROW}max_rounds=0")).unwrap_err().contains("above 0"));
+        assert!(parse(&format!("{ROW}memory_only=true")).unwrap_err().contains("for programs"));
         assert!(parse("").unwrap_err().contains("no rows"));
     }
 }

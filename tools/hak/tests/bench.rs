@@ -173,6 +173,31 @@ fn a_row_runs_under_the_huge_pages_that_it_asks_for() {
 }
 
 #[test]
+fn rows_about_memory_alone_tell_all_sizes_and_no_time() {
+    let sizes =
+        "echo start_mib=1 at_once_mib=4 resident_mib=2 metric=resident_mib malloc_from=${HAK_BENCH_PRELOAD:-libc.so.6}";
+    let rows = row("comes back", &format!("command=['sh','-c','{sizes}']")).replace("workload", "driver")
+        + &row("start", "command=['true']\nmemory_only=true").replace("workload", "program")
+        + &row("other", "command=['work']");
+    let suite = Suite::new(&rows);
+    hak().args(suite.arguments()).args(["--rounds", "2"]).assert().success();
+    let results = json(&suite.results());
+    let sample = |name| &row_named(&results, name)["columns"][1]["samples"][1];
+    assert_eq!(sample("comes back")["memories"]["at_once_mib"], 4.0);
+    assert!(row_named(&results, "start")["figure"].is_null() && sample("start")["figure"].is_null());
+    assert!(sample("start")["memory_mib"].as_f64().unwrap() > 0.1, "{}", sample("start"));
+    let csv = fs::read_to_string(suite.results().with_extension("csv")).unwrap();
+    assert!(csv.contains("at_once_mib=4 resident_mib=2 start_mib=1"), "{csv}");
+    for (option, shown) in [("--markdown", "| **hakmem** | 2.00 | 4.00 | 1.00 |"), ("--html", "<h3>comes back</h3>")] {
+        let file = suite.directory.path().join("shown");
+        hak().arg("report").arg(suite.results()).arg(option).arg(&file).assert().success();
+        let page = fs::read_to_string(file).unwrap();
+        assert!(page.contains(shown), "{page}");
+        assert!(page.contains("Memory that comes back") && !page.contains("Single calls"), "{page}");
+    }
+}
+
+#[test]
 fn latencies_are_shown_beside_each_other_and_have_no_part_in_the_means() {
     let calls = "echo p99_9_us=0.5 p50_us=0.02 worst_us=700 wait_us=0 metric=worst_us malloc_from=${HAK_BENCH_PRELOAD:-libc.so.6}";
     let rows = row("quick calls", &format!("command=['sh','-c','{calls}']")).replace("workload", "driver");

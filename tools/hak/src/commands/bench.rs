@@ -295,7 +295,7 @@ impl Benchmark {
         drop(huge_pages);
         must_succeed(&ran)?;
         let measured = if row.kind == RowKind::Program {
-            figure::of_program(&ran)
+            figure::of_program(&ran, row.memory_only)
         } else {
             let (measured, proof) = figure::printed(&ran, allocator).map_err(Stop::Failed)?;
             self.results.rows[index].columns[which].proof = Some(proof);
@@ -308,7 +308,7 @@ impl Benchmark {
         record.memory = measured.memory;
         let figure = measured.figure.map(|(_, value)| value);
         let sample = Sample::new(round, COURSES, &ran, figure, measured.memory_mib);
-        Ok(Sample { latency: measured.latency, ..sample })
+        Ok(Sample { latency: measured.latency, memories: measured.memories, ..sample })
     }
 
     /// In a fresh directory, which lives as long as the second value.

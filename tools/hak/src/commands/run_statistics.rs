@@ -48,9 +48,9 @@ fn print_report(pid: u32, report: &Report) {
         let Some(number) = value.as_u64() else { continue };
         let counts = name.ends_with("_count") || name.ends_with("_calls") || EVENTS.contains(&name.as_str());
         if counts {
-            say(format_args!("  {name:<18} {number:>14}"));
+            say(format_args!("  {name:<24} {number:>14}"));
         } else {
-            say(format_args!("  {name:<18} {:>14} KiB", number / 1024));
+            say(format_args!("  {name:<24} {:>14} KiB", number / 1024));
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::analysis::Measure;
 use crate::baseline;
 use crate::results::{Column, Results, Row, Sample};
 
-const HEADER: [&str; 27] = [
+const HEADER: [&str; 28] = [
     "family",
     "row",
     "kind",
@@ -40,6 +40,7 @@ const HEADER: [&str; 27] = [
     "baseline",
     "time_ratio",
     "memory_ratio",
+    "memories",
 ];
 
 pub fn samples(results: &Results) -> Result<Vec<u8>> {
@@ -91,6 +92,7 @@ fn record(results: &Results, row: &Row, column: &Column, sample: Option<&Sample>
         base.unwrap_or_default().to_owned(),
         of(&|sample| ratio(row, column, sample, base, if row.is_latency() { Measure::Latency } else { Measure::Time })),
         of(&|sample| ratio(row, column, sample, base, Measure::Memory)),
+        of(&|sample| pairs(&sample.memories)),
     ]
 }
 

@@ -7,7 +7,7 @@ use crate::allocators::HAKMEM;
 use crate::analysis::{self, Against, Measure, Standing};
 use crate::report::format;
 use crate::report::html::folded;
-use crate::report::latency;
+use crate::report::told;
 use crate::results::{Results, Row};
 use crate::stats::Difference;
 
@@ -67,23 +67,23 @@ fn families(results: &Results) -> Vec<(&str, Vec<&Row>)> {
     families
 }
 
-pub fn latencies(results: &Results) -> Markup {
-    let tables = latency::tables(results);
+pub fn told(results: &Results) -> Markup {
+    let topics = told::TOPICS.into_iter().map(|topic| (topic.tables(results), topic));
     html! {
-        @if !tables.is_empty() {
-            (folded("Single calls", html! {
-                p.soft { (latency::EXPLAINED) }
-                @for table in &tables { (latency_table(table)) }
+        @for (tables, topic) in topics.filter(|(tables, _)| !tables.is_empty()) {
+            (folded(topic.heading, html! {
+                p.soft { (topic.explained) }
+                @for table in &tables { (told_table(table)) }
             }))
         }
     }
 }
 
-fn latency_table(table: &latency::Table) -> Markup {
+fn told_table(table: &told::Table) -> Markup {
     html! {
         h3 { (table.row.name) }
         div.scroll { table {
-            tr { th { "allocator" } @for key in &table.keys { th { (latency::title(key)) } } }
+            tr { th { "allocator" } @for title in &table.titles { th { (title) } } }
             @for (name, values) in &table.lines {
                 tr {
                     td.hakmem[*name == HAKMEM] { (name) }

@@ -63,7 +63,7 @@ pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> 
             @let title = format!("Every row: relative {}", measure.name());
             (folded(&title, html_rows::heat_table(results, *measure, against)))
         }
-        (html_rows::latencies(results))
+        (html_rows::told(results))
         (folded("Every row: values", html_rows::value_table(results, against)))
     })
 }

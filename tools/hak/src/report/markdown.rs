@@ -8,10 +8,10 @@ use anyhow::Result;
 use crate::analysis::{self, Against, Measure};
 use crate::report::format;
 use crate::report::history;
-use crate::report::latency;
 use crate::report::markdown_compare;
 use crate::report::markdown_form::{head, line, mark, wrapped};
 use crate::report::table;
+use crate::report::told::{TOPICS, Topic};
 use crate::results::{Kind, Results, State};
 use crate::stats;
 use crate::suite_verdict;
@@ -61,7 +61,7 @@ fn suite(out: &mut String, results: &Results, best: bool) -> Result<()> {
     for measure in Measure::ALL {
         every_row(out, results, measure, against)?;
     }
-    latencies(out, results)
+    TOPICS.iter().try_for_each(|topic| told(out, results, topic))
 }
 
 fn means(out: &mut String, results: &Results, against: Against) -> Result<()> {
@@ -149,16 +149,15 @@ fn every_row(out: &mut String, results: &Results, measure: Measure, against: Aga
     Ok(())
 }
 
-fn latencies(out: &mut String, results: &Results) -> Result<()> {
-    let tables = latency::tables(results);
+fn told(out: &mut String, results: &Results, topic: &Topic) -> Result<()> {
+    let tables = topic.tables(results);
     if tables.is_empty() {
         return Ok(());
     }
-    writeln!(out, "## Single calls\n\n{}", wrapped(latency::EXPLAINED))?;
+    writeln!(out, "## {}\n\n{}", topic.heading, wrapped(topic.explained))?;
     for table in tables {
         writeln!(out, "\n### {}\n", format::title(table.row))?;
-        let titles = table.keys.iter().map(|key| latency::title(key));
-        head(out, 1, std::iter::once(String::from("allocator")).chain(titles));
+        head(out, 1, std::iter::once(String::from("allocator")).chain(table.titles));
         for (name, values) in &table.lines {
             let cells = values.iter().map(|value| value.map_or("-".into(), format::number));
             line(out, std::iter::once(mark(name, name.clone())).chain(cells));

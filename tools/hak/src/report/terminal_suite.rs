@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use crate::analysis::{self, Against, Measure};
 use crate::report::format;
-use crate::report::latency;
 use crate::report::table::{self, Fitted};
+use crate::report::told;
 use crate::results::{Kind, Results, Row, State};
 use crate::stats;
 use crate::suite_verdict;
@@ -74,12 +74,13 @@ fn duel_table(results: &Results, measure: Measure, against: Against, width: Opti
     format!("\n{}{}", table.fit(width), table::paragraph(&count, width))
 }
 
+/// The other topics are for pages.
 fn latency_tables(results: &Results, width: Option<usize>) -> String {
     let mut out = String::new();
-    for latency in latency::tables(results) {
+    for latency in told::SINGLE_CALLS.tables(results) {
         let mut table = Fitted::new(&latency.row.name);
-        for key in &latency.keys {
-            table = table.number(&latency::title(key), None);
+        for title in &latency.titles {
+            table = table.number(title, None);
         }
         for (name, values) in &latency.lines {
             let values = values.iter().map(|value| value.map_or("-".into(), format::number));
@@ -88,7 +89,7 @@ fn latency_tables(results: &Results, width: Option<usize>) -> String {
         let _ = write!(out, "\n{}", table.fit(width));
     }
     if !out.is_empty() {
-        out += &table::paragraph(latency::EXPLAINED, width);
+        out += &table::paragraph(told::SINGLE_CALLS.explained, width);
     }
     out
 }

@@ -1,5 +1,5 @@
-/* See census.h. SPDX-License-Identifier: MIT */
-#include "census.h"
+/* See invariants.h. SPDX-License-Identifier: MIT */
+#include "invariants.h"
 
 #include "dirty.h"
 #include "runs.h"
@@ -38,7 +38,7 @@ static void check_extent(const extent_t *extent, bool may_lack_words, census_t *
   }
 }
 
-size_t census_check(bool may_lack_words) {
+size_t invariants_check(bool may_lack_words) {
   census_t all = {0};
   for (zone_id_t z = 0; z < ZONE_COUNT; z++) {
     const zone_t *zone = zone_look(z);

@@ -3,8 +3,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#ifndef HAK_CENSUS_H
-#define HAK_CENSUS_H
+#ifndef HAK_INVARIANTS_H
+#define HAK_INVARIANTS_H
 
 #include "map.h"
 
@@ -13,7 +13,7 @@ HAK_C_BEGIN
 /* Aborts through HAK_CHECK if an invariant of zones, runs or dirty memory is broken. The
  * arena's gate is held, and no units are taken out to be purged. `may_lack_words`: a run may
  * be there whose words were never written (arena_after_fork). Returns how many units are used. */
-size_t census_check(bool may_lack_words);
+size_t invariants_check(bool may_lack_words);
 
 HAK_C_END
 #endif

@@ -1,0 +1,74 @@
+/*
+ * What glibc's functions tell of its heap, told of ours: mallinfo(3), malloc_stats(3),
+ * malloc_info(3).
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "../observe/account.h"
+#include "../observe/report.h"
+#include "../observe/xml.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* As glibc: huge blocks are in .hblkhd alone, and arena = uordblks + fordblks. What the
+ * program holds counts as large as it may be used, whether it has been touched or not; what
+ * it does not hold counts if it is in memory. */
+EXPORT struct mallinfo2 mallinfo2(void) {
+  census_t census;
+  hak_stats_t stats;
+  hak_account_t account;
+  census_take(&census, true);
+  stats_from(&census, &stats);
+  account_from(&census, &account);
+  size_t live = stats.live > stats.huge_bytes ? stats.live - stats.huge_bytes : 0;
+  size_t beside = account.resident - account.resident_live;
+  size_t cached_count = 0, free_count = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    cached_count += census.classes[c].cached;
+    free_count += census.classes[c].free;
+  }
+  return (struct mallinfo2){
+      .arena = live + beside,
+      .ordblks = free_count,
+      .smblks = cached_count,
+      .hblks = census.huge_count,
+      .hblkhd = stats.huge_bytes,
+      .fsmblks = stats.cached,
+      .uordblks = live,
+      .fordblks = beside,
+      .keepcost = account.resident_dirty,
+  };
+}
+
+EXPORT struct mallinfo mallinfo(void) {
+  struct mallinfo2 wide = mallinfo2();
+  return (struct mallinfo){
+      .arena = (int)wide.arena,
+      .ordblks = (int)wide.ordblks,
+      .smblks = (int)wide.smblks,
+      .hblks = (int)wide.hblks,
+      .hblkhd = (int)wide.hblkhd,
+      .fsmblks = (int)wide.fsmblks,
+      .uordblks = (int)wide.uordblks,
+      .fordblks = (int)wide.fordblks,
+      .keepcost = (int)wide.keepcost,
+  };
+}
+
+EXPORT void malloc_stats(void) { report_print(false); }
+
+EXPORT int malloc_info(int options, FILE *stream) {
+  if (options != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  int cancel_state; /* writing to a stream is a cancellation point, and malloc's functions are none */
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+  bool written = xml_write(stream);
+  pthread_setcancelstate(cancel_state, NULL);
+  return written ? 0 : -1;
+}

@@ -1,0 +1,32 @@
+/*
+ * Books of pages that lie free in slabs and have been given back.
+ *
+ * A slab's marked pages were given back since a block was last taken from it: each unit's
+ * record has a bit for each of its pages, the first one their number, and the owner the
+ * sum in bytes. When blocks are taken all marks go, since pages may be there again: so the
+ * sum is below the truth. A unit that is in no slab has no marks.
+ *
+ * The functions are the owning thread's.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_PURGED_H
+#define HAK_PURGED_H
+
+#include "owner.h"
+
+HAK_C_BEGIN
+
+/* Offsets are multiples of a page, from the slab's first byte. */
+bool purged_is_marked(unit_t slab, size_t offset);
+void purged_mark(owner_t *owner, unit_t slab, size_t from, size_t to);
+
+/* Blocks were taken from a slab with marks. */
+HAK_COLD void purged_note_taken(owner_t *owner, unit_t slab);
+/* The slab is another owner's now. */
+void purged_note_moved(owner_t *from, owner_t *to, unit_t slab);
+/* A slab with marks is one no more. */
+HAK_COLD void purged_note_gone(owner_t *owner, unit_t slab);
+
+HAK_C_END
+#endif

@@ -1,0 +1,67 @@
+/* See surplus.h. SPDX-License-Identifier: MIT */
+#include "surplus.h"
+
+#include "../arena/arena.h"
+#include "../os/os.h"
+#include "purge.h"
+#include "slab.h"
+
+enum { REGRET_MS = 250, REGRET_WEIGHT = 16 };
+
+/* Halves what was regretted as often as time has passed for. */
+static void age(owner_t *owner) {
+  uint64_t now_ms = os_now_ms();
+  if (now_ms < owner->regret_ms + REGRET_MS) return;
+  uint64_t halvings = (now_ms - owner->regret_ms) / REGRET_MS;
+  owner->regret_bytes = halvings < 63 ? owner->regret_bytes >> halvings : 0;
+  owner->regret_ms = now_ms;
+}
+
+HAK_NOINLINE void surplus_begin_now(owner_t *owner) {
+  age(owner);
+  slab_tell_arena(owner);
+  /* An eighth of what is in use, and what was regretted. */
+  owner->surplus_from = (int64_t)(SURPLUS_LEAST_BYTES + arena_needed_bytes() / 8) + REGRET_WEIGHT * owner->regret_bytes;
+  owner->has_surplus = owner->free_bytes - owner->purged_bytes > owner->surplus_from + (int64_t)SURPLUS_LEAST_BYTES;
+}
+
+/* Returns the calls to the system that it took, about. */
+static size_t look(owner_t *owner, unit_t slab) {
+  unit_record_t *r = map_record(slab);
+  /* Again when an eighth of all blocks more are free. */
+  r->slab.look_at = (uint16_t)(r->slab.free_count + r->slab.capacity / 8 + 1);
+  return purge_slab(owner, slab, TALLY_STRAINED);
+}
+
+static bool is_ours(const owner_t *owner, unit_t slab) {
+  uint32_t word = atomic32_load_relaxed(map_word(slab));
+  return word_owner(word) == owner->id && word_kind(word) < MID_CLASS_END &&
+         slab_first_unit(slab, word_kind(word)) == slab;
+}
+/* Mostly free since it was looked at last, and still so. */
+static bool is_due(unit_t slab) {
+  return map_record(slab)->slab.listed && map_record(slab)->slab.look_at == LOOK_IS_DUE;
+}
+
+HAK_NOINLINE void surplus_end_now(owner_t *owner) {
+  enum { SURPLUS_CALLS = 64, SURPLUS_LOOKS = 32 }; /* a tenth of a millisecond or two */
+  size_t calls = 0;
+  owner->has_surplus = false;
+  /* Those that this free made so; a few may be gone by now, or be others. */
+  while (owner->mostly_free_count > 0 && calls < SURPLUS_CALLS) {
+    unit_t slab = owner->mostly_free[--owner->mostly_free_count];
+    if (is_ours(owner, slab) && is_due(slab)) calls += look(owner, slab);
+  }
+  owner->mostly_free_count = 0;
+  /* And some that were so before there was a surplus. */
+  for (int looks = 0; looks < SURPLUS_LOOKS && calls < SURPLUS_CALLS; looks++) {
+    unit_t slab = owner->surplus_next;
+    if (slab == 0) {
+      owner->surplus_class = (uint8_t)((owner->surplus_class + 1) % MID_CLASS_END);
+      owner->surplus_next = owner->slabs[owner->surplus_class];
+      continue;
+    }
+    owner->surplus_next = map_record(slab)->slab.next;
+    if (is_due(slab)) calls += look(owner, slab);
+  }
+}

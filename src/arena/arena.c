@@ -14,7 +14,7 @@ atomic32 arena_is_strained;
 enum {
   /* How long free memory stays resident, and how often `reused` is halved. */
   DIRTY_MS = 1000,
-  TICK_MS = 100,
+  TICK_MS = 250,
   /* Of one call, and of one call to the system: others wait for the kernel's map of the
    * process meanwhile. */
   PURGE_UNITS = SUPERSLAB_UNITS,
@@ -44,8 +44,9 @@ static struct {
  * are small. */
 static bool purge_slabs(void *at, size_t bytes) {
   unit_t first = (unit_t)map_unit_of(at);
-  if (bytes % (SUPERSLAB_UNITS * UNIT_BYTES) != 0 || first % SUPERSLAB_UNITS != 0)
-    dense_thins_out(first, bytes >> UNIT_SHIFT);
+  FOR_EACH_SUPERSLAB(c, first, bytes >> UNIT_SHIFT) {
+    if (c.mask != UINT32_MAX) dense_thins_out(c.number * SUPERSLAB_UNITS, 1);
+  }
   if (!os_purge(at, bytes)) return false;
   map_purge_bitmaps(first, bytes >> UNIT_SHIFT);
   return true;

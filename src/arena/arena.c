@@ -34,8 +34,9 @@ static struct {
  * are small. */
 static bool purge_slabs(void *at, size_t bytes) {
   unit_t first = (unit_t)map_unit_of(at);
-  if (bytes % (SUPERSLAB_UNITS * UNIT_BYTES) != 0 || first % SUPERSLAB_UNITS != 0)
-    dense_thins_out(first, bytes >> UNIT_SHIFT);
+  FOR_EACH_SUPERSLAB(c, first, bytes >> UNIT_SHIFT) {
+    if (c.mask != UINT32_MAX) dense_thins_out(c.number * SUPERSLAB_UNITS, 1);
+  }
   if (!os_purge(at, bytes)) return false;
   map_purge_bitmaps(first, bytes >> UNIT_SHIFT);
   return true;

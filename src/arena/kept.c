@@ -6,7 +6,7 @@
 #include "dirty.h"
 
 /* How often `reused` is halved. */
-enum { TICK_MS = 100 };
+enum { TICK_MS = 250 };
 /* Dirty memory that is kept, for its second: a quarter of what is in use, between these
  * two; an eighth of all that is in use; and what was reused lately: blocks of tens of MiB
  * that come and go leave gaps of that size, and to give those back at each free

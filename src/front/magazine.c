@@ -73,7 +73,7 @@ size_t magazine_shrink(heap_t *heap, unsigned size_class) {
 /* The first slab of a class costs a thread a page at least, and a kilobyte in the
  * tables. Most threads use many sizes and few blocks of each: a class's blocks come from
  * a coarser one, until they would be worth slabs of their own. While the coarse magazine
- * has some, others have come back, and nothing more is in use; a class that finds it empty
+ * has some, others have come back, and little more is in use; a class that finds it empty
  * answers for all blocks that refill it. In the end each borrowed block takes time, too. */
 static bool borrows(heap_t *heap, unsigned size_class) {
   magazine_t *m = &heap->magazines[size_class];

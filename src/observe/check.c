@@ -13,8 +13,8 @@ void hak__check_all(void) {
   gate_enter(&pool_gate); /* who works on other threads' owners does so inside it */
   arena_check();
   FOR_EACH_HEAP(heap) {
-    if (heap->owner.state == OWNER_LOST || heap->id_word == 0) continue;
-    magazines_check(heap);
+    if (heap->owner.state == OWNER_LOST) continue;
+    if (heap->id_word != 0) magazines_check(heap); /* else it has never been a thread's */
     slab_check(&heap->owner);
   }
   gate_leave(&pool_gate);

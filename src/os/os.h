@@ -98,6 +98,9 @@ bool os_process_memory(size_t *resident, size_t *peak);
 uint32_t os_thread_id(void);
 /* Whether this process has, or may have, a thread of that number. */
 bool os_thread_exists(uint32_t thread_id);
+/* Processor time that a thread of this process has used, in nanoseconds: as long as it is the
+ * same the thread has not run. false: it is not known. */
+bool os_thread_time(uint32_t thread_id, uint64_t *ns);
 /* How many threads this process has. One that has ended while others go on counts if it was
  * the first. 0: nobody says so. */
 uint32_t os_thread_count(void);

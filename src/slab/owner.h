@@ -30,7 +30,7 @@ typedef struct {
   uint8_t size_class;
 } outbox_entry_t;
 
-enum { OUTBOX_ENTRIES = 16, MOSTLY_FREE_MOST = 16 };
+enum { OUTBOX_ENTRIES = 16, MOSTLY_FREE_MOST = 12 };
 
 typedef enum {
   OWNER_ATTACHED, /* to a thread                                              */
@@ -55,16 +55,19 @@ typedef struct owner {
   hak_lock_t claim;
   /* Guarded by the pool's gate, but `look_class`, the owning thread's, and `puts_aside`,
    * `stripped` and `put_aside`, which are the claimer's while there is one: */
-  uint8_t state;                   /* owner_state_t                                */
-  bool is_warm;                    /* pooled with its empty slabs                  */
-  uint8_t look_class;              /* see next_look                                */
-  uint8_t idle_visits;             /* that found nothing, see tidy_attached        */
-  bool puts_aside;                 /* claimed: empty slabs wait in put_aside       */
-  bool stripped;                   /* its thread has magazines to mend: front/strip.h */
-  unit_t put_aside;                /* linked by slab.next                          */
-  uint64_t seen_activity, seen_ms; /* owner_activity, and when it was seen first   */
-  uint32_t process_id, thread_id;  /* of the thread it is attached to          */
-  uint32_t pool_next;              /* owner id                                     */
+  uint8_t state;                    /* owner_state_t                                */
+  bool is_warm;                     /* pooled with its empty slabs                  */
+  uint8_t look_class;               /* see next_look                                */
+  uint8_t idle_visits, idle_shift;  /* of tidy.c: visits that found nothing; how long the
+                                      thread may be idle before the first           */
+  uint8_t disown_class;             /* of pool_disown: lists before it were looked at */
+  bool puts_aside;                  /* claimed: empty slabs wait in put_aside       */
+  bool stripped;                    /* its thread has magazines to mend: front/strip.h */
+  unit_t put_aside;                 /* linked by slab.next                          */
+  uint64_t seen_activity, seen_ms;  /* owner_activity, and when it was seen first   */
+  uint64_t seen_time_ns, served_ms; /* its thread's time; when something was found  */
+  uint32_t process_id, thread_id;   /* of the thread it is attached to          */
+  uint32_t pool_next;               /* owner id                                     */
 
   unit_t pending_taken; /* slabs taken from `pending`, not yet collected */
   /* Of purge_idle: the listed slab that it looks at next, 0 at the end of a class;

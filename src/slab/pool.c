@@ -155,6 +155,8 @@ static void attach_to_this_thread(owner_t *owner) {
   owner->process_id = os_process_id();
   owner->thread_id = os_thread_id();
   owner->state = OWNER_ATTACHED;
+  owner->idle_shift = 0;
+  owner->served_ms = 0;
 }
 
 static owner_t *pop(void) {
@@ -250,16 +252,14 @@ bool pool_adopt(owner_t *owner, unsigned size_class) {
 /* ---- Slabs of threads that sleep -------------------------------------------------
  * They go to an owner that is in no stack, so no thread that begins ever gets it, and
  * are adopted from there.                                                          */
-static owner_t *the_orphanage(void) {
-  if (pool.orphanage == 0) {
-    owner_t *owner = make();
-    if (owner == NULL) return NULL;
-    owner->state = OWNER_POOLED;
-    pool.orphanage = owner->id;
-    atomic32_store_relaxed(&pool.orphanage_count, 1);
-    atomic32_add_alone(&pool.pooled_count, 1);
-  }
-  return owner_by_id(pool.orphanage);
+void pool_prepare_to_disown(void) {
+  if (pool.orphanage != 0) return;
+  owner_t *owner = make();
+  if (owner == NULL) return;
+  owner->state = OWNER_POOLED;
+  pool.orphanage = owner->id;
+  atomic32_store_relaxed(&pool.orphanage_count, 1);
+  atomic32_add_alone(&pool.pooled_count, 1);
 }
 
 /* Few blocks are left whose thread has to free them as another's, from then on. */
@@ -268,24 +268,31 @@ static bool is_hardly_used(unit_t slab) {
   return r->slab.free_count >= r->slab.capacity - r->slab.capacity / 4;
 }
 
-bool pool_disown(owner_t *owner) {
-  enum { LOOKS = 256 };
-  owner_t *to = NULL;
-  size_t looks = 0;
-  for (unsigned c = 0; c < MID_CLASS_END && looks < LOOKS; c++) {
-    for (unit_t slab = owner->slabs[c], next; slab != 0 && looks < LOOKS; slab = next, looks++) {
-      next = map_record(slab)->slab.next;
-      if (!is_hardly_used(slab)) continue;
-      if (to == NULL) {
-        to = the_orphanage();
-        if (to == NULL) return false;
-        owner_enter(to);
-      }
-      hand_over(owner, to, slab, c);
-    }
+/* Up to `looks` slabs of a class. Returns how many were looked at. */
+static size_t disown_class(owner_t *owner, owner_t *to, unsigned size_class, size_t looks) {
+  size_t looked = 0;
+  for (unit_t slab = owner->slabs[size_class], next; slab != 0 && looked < looks; slab = next, looked++) {
+    next = map_record(slab)->slab.next;
+    if (is_hardly_used(slab)) hand_over(owner, to, slab, size_class);
   }
-  if (to != NULL) owner_leave(to);
-  return looks == LOOKS && to != NULL;
+  return looked;
+}
+
+bool pool_disown(owner_t *owner) {
+  enum { LOOKS = 64, OF_A_CLASS = 256 };
+  if (pool.orphanage == 0) return false;
+  owner_t *to = owner_by_id(pool.orphanage);
+  owner_enter(to);
+  for (size_t looks = 0; looks < LOOKS && owner->disown_class < MID_CLASS_END && !claim_is_awaited(owner);) {
+    unsigned c = owner->disown_class;
+    /* Where blocks share lines of the cache, they had better be one thread's. */
+    if (size_classes[c].block_bytes % HAK_CACHE_LINE == 0) looks += disown_class(owner, to, c, OF_A_CLASS);
+    owner->disown_class++;
+  }
+  owner_leave(to);
+  bool has_more = owner->disown_class < MID_CLASS_END;
+  if (!has_more) owner->disown_class = 0;
+  return has_more;
 }
 
 uint32_t pool_owner_count(void) { return atomic32_load_relaxed(&pool.owner_count); }

@@ -1,5 +1,5 @@
 /*
- * The pool: owners whose threads have ended.
+ * The pool: owners whose threads have ended, and slabs whose threads sleep.
  *
  * A thread that starts takes the owner that was pooled last, with all its slabs;
  * a thread that needs a slab looks at pooled owners before it asks for fresh
@@ -33,14 +33,19 @@ bool pool_after_fork(owner_t *self);
 /* Puts it in order now: for those who look at owners without the gate. */
 void pool_settle(void);
 
-/* Takes over a slab of the class with a free block from a pooled owner, looking
+/* Takes over a slab of the class with a free block from a pooled owner, or one that was
+ * disowned, looking
  * at a bounded number of them. It is then in the owner's list. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
 
 /* Hands slabs of an owner that is claimed (claim.h) to the pool, of which few blocks are in
- * use: its thread sleeps, and others may have use for the rest of them. Looks at a bounded
- * number. Returns whether there may be more. The gate is held. */
+ * use: its thread sleeps, and others may have use for the rest of them. Not where blocks
+ * share lines of the cache, which would be two threads' then. Looks at a bounded number of
+ * each class, and goes on there the next time. Returns whether there are classes left. The
+ * gate is held. */
 bool pool_disown(owner_t *owner);
+/* To be called before; not while an owner is claimed. The gate is held. */
+void pool_prepare_to_disown(void);
 
 /* For those who look after owners (tidy.h): the gate, behind which nothing that a fork has
  * left waits to be put in order. */

@@ -31,15 +31,29 @@ static bool tidy_step(owner_t *owner, uint64_t now_ms) {
   return purge_is_under_way(owner);
 }
 
-/* Since when, as far as we have seen, nothing has moved between its magazines and slabs. */
+/* Whether the thread has not run since the last call of this. */
+static bool has_slept(owner_t *owner) {
+  uint64_t before = owner->seen_time_ns;
+  return os_thread_time(owner->thread_id, &owner->seen_time_ns) && owner->seen_time_ns == before;
+}
+
+/* Since when, as far as we have seen, nothing has moved between its magazines and slabs. A
+ * thread that comes back soon after it was served pays for that: the next time it may be
+ * idle for twice as long, unless it has been away for good. */
 static uint64_t unused_since_ms(owner_t *owner, uint64_t now_ms) {
+  enum { SOON_MS = 4000, LONG_MS = 10000, SHIFT_MOST = 6 };
   uint64_t activity = owner_activity(owner);
-  if (activity != owner->seen_activity) {
-    owner->seen_activity = activity;
-    owner->seen_ms = now_ms;
-    owner->idle_visits = 0;
+  if (activity == owner->seen_activity) return owner->seen_ms;
+  if (owner->served_ms != 0) {
+    uint64_t away_ms = now_ms - owner->served_ms;
+    if (away_ms < SOON_MS && owner->idle_shift < SHIFT_MOST) owner->idle_shift++;
+    if (away_ms >= LONG_MS) owner->idle_shift = 0;
+    owner->served_ms = 0;
   }
-  return owner->seen_ms;
+  owner->seen_activity = activity;
+  owner->idle_visits = 0;
+  has_slept(owner); /* from here on */
+  return owner->seen_ms = now_ms;
 }
 
 static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flush) {
@@ -57,15 +71,21 @@ static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flus
  * reason for another. */
 static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *strip) {
   enum { IDLE_MS = 100, IDLE_VISITS = 24 };
-  uint64_t since_ms = unused_since_ms(owner, now_ms);
+  uint64_t idle_until_ms = unused_since_ms(owner, now_ms) + ((uint64_t)IDLE_MS << owner->idle_shift);
   if (atomic32_load_relaxed(&owner->pending.head) != 0) owner->idle_visits = 0;
-  if (now_ms < since_ms + IDLE_MS || owner->idle_visits == IDLE_VISITS || !claim_begin(owner)) return TIDY_NOTHING;
+  if (now_ms < idle_until_ms || owner->idle_visits == IDLE_VISITS) return TIDY_NOTHING;
+  bool sleeps = has_slept(owner);
+  if (sleeps) pool_prepare_to_disown();
+  if (!claim_begin(owner)) return TIDY_NOTHING;
+  int64_t free_before = owner->free_bytes;
   bool worked = strip != NULL && strip(owner);
+  /* It takes two looks to see that a thread does not use its magazines; this one cannot have. */
+  if (sleeps && strip != NULL && !worked) worked = strip(owner);
   worked = tidy_step(owner, now_ms) || worked;
-  /* It has been looked at before, so its thread has not used its magazines either. */
-  if (!worked && now_ms >= since_ms + IDLE_MS + TIDY_ROUND_MS) worked = pool_disown(owner);
+  if (!worked && sleeps) worked = pool_disown(owner);
   owner->seen_activity = owner_activity(owner); /* what we have flushed is not the thread's doing */
   owner->idle_visits = worked ? 0 : owner->idle_visits + 1;
+  if (owner->free_bytes != free_before) owner->served_ms = now_ms;
   claim_end(owner);
   return worked ? TIDY_MORE : TIDY_DONE;
 }

@@ -233,7 +233,7 @@ TEST_F(Pool, ASweepGivesBackWhatWasFreedToEndedThreads) {
 /* What a thread that sleeps has no use for. */
 class Disowned : public Pool {
  protected:
-  static constexpr unsigned kClass = 30;
+  static constexpr unsigned kClass = 32; /* 512 bytes, whole cache lines */
   void SetUp() override {
     ASSERT_TRUE(arena_ready());
     if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
@@ -241,9 +241,11 @@ class Disowned : public Pool {
   /* As tidy_some does with the owner of a thread that sleeps. */
   static bool disown(owner_t *owner) {
     pool_enter();
+    pool_prepare_to_disown();
     const bool claimed = claim_begin(owner);
     EXPECT_TRUE(claimed);
-    const bool more = claimed && pool_disown(owner);
+    bool more = claimed;
+    for (int i = 0; i < 1000 && more; i++) more = pool_disown(owner);
     if (claimed) claim_end(owner);
     pool_leave();
     return more;
@@ -254,7 +256,7 @@ class Disowned : public Pool {
 TEST_F(Disowned, SlabsServeOtherThreadsIfFewOfTheirBlocksAreInUse) {
   AttachedOwner sleeping, other;
   auto full = sleeping.refill(kClass, capacity), few = sleeping.refill(kClass, capacity / 4);
-  auto many = sleeping.refill(kClass + 1, size_classes[kClass + 1].capacity / 2);
+  auto many = sleeping.refill(kClass + 4, size_classes[kClass + 4].capacity / 2);
   EXPECT_FALSE(disown(sleeping)) << "it would be looked at for ever";
   slab_check(sleeping);
   EXPECT_EQ(owner_of(full[0]), sleeping->id);
@@ -269,7 +271,7 @@ TEST_F(Disowned, SlabsServeOtherThreadsIfFewOfTheirBlocksAreInUse) {
   other.flush(kClass, blocks);
   remote_collect(other, SIZE_MAX);
   sleeping.flush(kClass, full);
-  sleeping.flush(kClass + 1, many);
+  sleeping.flush(kClass + 4, many);
   slab_check(sleeping);
   slab_check(other);
 }

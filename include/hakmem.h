@@ -136,6 +136,11 @@ typedef struct hak_stats {
   /* Sent home from magazines to slabs since then: what a thread did not use for a second;
    * what lay in those of sleeping threads; of ended ones. */
   uint64_t flushed_unused, flushed_stripped, flushed_ended;
+  uint64_t purged_limited; /* as purged_...: because the heap came near a limit        */
+  size_t hard_limit;       /* HAKMEM_HARD_LIMIT; 0: none                             */
+  size_t soft_limit;       /* HAKMEM_SOFT_LIMIT, or what hak_set_soft_limit said; 0: none */
+  size_t container_limit; /* of the control group that was nearest to its end when it was looked at; 0: none is known */
+  size_t charged;         /* what counts against the hard and the soft limit        */
 } hak_stats_t;
 
 /* Fills *out, allocating nothing; takes some 12 KiB of stack, as the two below do.

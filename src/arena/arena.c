@@ -2,7 +2,6 @@
 #include "arena.h"
 
 #include "../support/limit.h"
-#include "../support/tally.h"
 #include "charge.h"
 #include "dense.h"
 #include "dirty.h"
@@ -125,7 +124,7 @@ static bool make_room(size_t units) {
   gate_enter(&arena_gate);
   size_t dirty = dirty_units(), surplus = units + units / 16 + 1; /* and what the tables count for */
   gate_leave(&arena_gate);
-  return dirty > 0 && arena_purge((dirty > surplus ? dirty - surplus : 0) << UNIT_SHIFT) > 0;
+  return dirty > 0 && arena_purge_for(TALLY_LIMITED, (dirty > surplus ? dirty - surplus : 0) << UNIT_SHIFT) > 0;
 }
 
 unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zero) {
@@ -299,12 +298,12 @@ size_t arena_relieve_now(size_t freed_units) {
   return purged;
 }
 
-size_t arena_purge(size_t keep_bytes) {
+size_t arena_purge_for(tally_t reason, size_t keep_bytes) {
   if (!is_ready()) return 0;
   gate_enter(&arena_gate);
   size_t most = dirty_units(); /* each once, should the system refuse some */
   gate_leave(&arena_gate);
-  return tally_add(TALLY_TRIMMED, purge(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT));
+  return tally_add(reason, purge(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT));
 }
 
 /* ---- Looking ---------------------------------------------------------------------*/

@@ -21,6 +21,7 @@
 #define HAK_ARENA_H
 
 #include "../os/lock.h"
+#include "../support/tally.h"
 #include "map.h"
 
 HAK_C_BEGIN
@@ -54,10 +55,11 @@ bool arena_has(size_t unit);
  * tick: those older than a second, 2 MiB at the most; cheap when there is nothing to do.
  * relieve: what is dirty beyond the share that is kept, as much as the caller has just
  *   freed, an eighth more, and 2 MiB.
- * purge: all but `keep_bytes`. */
+ * purge: all but `keep_bytes`; as the program asks, or for another reason. */
 size_t arena_tick(uint64_t now_ms);
 size_t arena_relieve_now(size_t freed_units);
-size_t arena_purge(size_t keep_bytes);
+size_t arena_purge_for(tally_t reason, size_t keep_bytes);
+HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_TRIMMED, keep_bytes); }
 
 extern atomic32 arena_is_strained; /* there is something for relieve; relaxed, a hint */
 HAK_INLINE void arena_relieve(size_t freed_units) {

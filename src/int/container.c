@@ -20,6 +20,7 @@ static void look(void *looked) {
   bool found = cgroup_memory("", &memory);
   uint64_t near = found ? memory.limit - cgroup_reserve(memory.limit) : 0;
   limit_set_container(!found ? SIZE_MAX : near > memory.used ? near - memory.used : 0);
+  limit_note_container(found ? memory.limit : 0);
   atomic32_store_relaxed(&is_known, found);
   *(bool *)looked = true;
 }

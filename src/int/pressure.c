@@ -22,14 +22,14 @@ static void look(void) {
 HAK_COLD void pressure_answer(void) {
   int saved_errno = errno;
   limit_answer_t answer = limit_answer();
-  if (answer.squeeze) trim(0);
+  if (answer.squeeze) trim_for(TALLY_LIMITED, 0);
   if (answer.look || (answer.squeeze && container_is_known())) look();
   errno = saved_errno;
 }
 
 void pressure_set_soft_limit(size_t bytes) {
   limit_set_soft(bytes);
-  if (limit_is_near(0)) trim(0);
+  if (limit_is_near(0)) trim_for(TALLY_LIMITED, 0);
 }
 
 bool pressure_round(uint64_t now_ms) {
@@ -43,5 +43,5 @@ bool pressure_round(uint64_t now_ms) {
   }
   bool is_near = limit_is_near(0), has_come_near = is_near && !was_near;
   was_near = is_near;
-  return has_come_near && trim(0) > 0;
+  return has_come_near && trim_for(TALLY_LIMITED, 0) > 0;
 }

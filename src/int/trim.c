@@ -7,9 +7,8 @@
 #include "../slab/tidy.h"
 #include "../slab/purge.h"
 #include "../support/error.h"
-#include "../support/tally.h"
 
-size_t trim(size_t keep_bytes) {
+size_t trim_for(tally_t reason, size_t keep_bytes) {
   reclaim();
   size_t purged = tidy_purge_pages();
   if (the_heap != &the_null_heap) {
@@ -20,6 +19,5 @@ size_t trim(size_t keep_bytes) {
     }
   }
   error_settle();
-  tally_add(TALLY_TRIMMED, purged);
-  return purged + arena_purge(keep_bytes);
+  return tally_add(reason, purged) + arena_purge_for(reason, keep_bytes);
 }

@@ -1,20 +1,23 @@
 /*
- * Giving back all that can be given, because somebody asks for it.
+ * Giving back all that can be given, because somebody asks for it, or near a limit.
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef HAK_TRIM_H
 #define HAK_TRIM_H
 
-#include "../base/base.h"
+#include "../support/tally.h"
 
 HAK_C_BEGIN
 
 /* Flushes the calling thread's heap, what waits in those of ended threads, and what can be
  * had of other threads' (slab/claim.h, front/strip.h), and returns memory to the system:
  * pages of their slabs without a live block, and what the arena holds free but for
- * `keep_bytes`. Returns the bytes. Thread-safe; takes as long as there is work. */
-size_t trim(size_t keep_bytes);
+ * `keep_bytes`. Returns the bytes, which are tallied. Thread-safe; takes as long as there is
+ * work. */
+size_t trim_for(tally_t reason, size_t keep_bytes);
+/* The program asks. */
+HAK_INLINE size_t trim(size_t keep_bytes) { return trim_for(TALLY_TRIMMED, keep_bytes); }
 
 HAK_C_END
 #endif

@@ -4,6 +4,7 @@
 #include "../os/os.h"
 #include "../slab/pool.h"
 #include "../support/error.h"
+#include "../support/limit.h"
 #include "../support/tally.h"
 
 #include <string.h>
@@ -45,15 +46,25 @@ static void add_events(hak_stats_t *stats) {
   stats->purged_strained = atomic64_load_relaxed(&tallies[TALLY_STRAINED]);
   stats->purged_idle = atomic64_load_relaxed(&tallies[TALLY_IDLE]);
   stats->purged_trimmed = atomic64_load_relaxed(&tallies[TALLY_TRIMMED]);
+  stats->purged_limited = atomic64_load_relaxed(&tallies[TALLY_LIMITED]);
   stats->flushed_unused = atomic64_load_relaxed(&tallies[TALLY_UNUSED]);
   stats->flushed_stripped = atomic64_load_relaxed(&tallies[TALLY_STRIPPED]);
   stats->flushed_ended = atomic64_load_relaxed(&tallies[TALLY_ENDED]);
+}
+
+static void add_limits(hak_stats_t *stats) {
+  limits_t limits = limits_now();
+  stats->hard_limit = limits.hard;
+  stats->soft_limit = limits.soft;
+  stats->container_limit = limits.container;
+  stats->charged = limits.charged;
 }
 
 void stats_from(const census_t *census, hak_stats_t *stats) {
   memset(stats, 0, sizeof *stats);
   stats->struct_bytes = sizeof *stats;
   stats->errors = error_count();
+  add_limits(stats);
   if (census->committed == 0) return;
   stats->reserved = the_map.units << UNIT_SHIFT;
   stats->committed = census->committed;

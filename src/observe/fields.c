@@ -49,6 +49,11 @@ const field_t stats_fields[STATS_FIELDS] = {
     BYTES(flushed_unused, "left magazines: unused for a second"),
     BYTES(flushed_stripped, "left magazines: of sleeping threads"),
     BYTES(flushed_ended, "left magazines: of ended threads"),
+    BYTES(purged_limited, "returned: near a limit"),
+    BYTES(hard_limit, "HAKMEM_HARD_LIMIT, or 0"),
+    BYTES(soft_limit, "HAKMEM_SOFT_LIMIT, or 0"),
+    BYTES(container_limit, "the container's, when looked at last, or 0"),
+    BYTES(charged, "what counts against the limits"),
 };
 #undef BYTES
 #define BYTES(name, meaning) FIELD(hak_account_t, name, meaning, true)

@@ -18,6 +18,7 @@ atomic32 limit_passed, limit_count;
 
 /* Relaxed: see limit.h. */
 static atomic64 charged, hard = {NONE}, squeeze_at = {NONE}, look_at = {FIRST_LOOK_BYTES};
+static atomic64 soft_bytes, container_bytes; /* as they were told, for limits_now */
 /* Charged bytes from which on the heap is near each limit, and the least of them. */
 static atomic64 near_hard = {NONE}, near_soft = {NONE}, near_container = {NONE}, near_any = {NONE};
 
@@ -98,6 +99,7 @@ void limit_set_hard(size_t bytes) {
 }
 
 void limit_set_soft(size_t bytes) {
+  atomic64_store_relaxed(&soft_bytes, bytes);
   atomic64_store_seq(&near_soft, near_from(bytes));
   combine();
 }
@@ -109,6 +111,15 @@ void limit_set_container(size_t more_bytes) {
   uint64_t until_look = is_there ? max_size(more_bytes / 2, LEAST_LOOK_BYTES) : max_size(now, FIRST_LOOK_BYTES);
   atomic64_store_relaxed(&look_at, above(now, until_look));
   combine();
+}
+
+void limit_note_container(size_t bytes) { atomic64_store_relaxed(&container_bytes, bytes); }
+
+limits_t limits_now(void) {
+  return (limits_t){.hard = limit_is_hard() ? load(&hard) : 0,
+                    .soft = load(&soft_bytes),
+                    .container = load(&container_bytes),
+                    .charged = load(&charged)};
 }
 
 /* ---- Marks ---------------------------------------------------------------------------*/

@@ -66,6 +66,15 @@ void limit_set_soft(size_t bytes);
  * if there is no container, or it has no limit. Says when it is to be looked at again. */
 void limit_set_container(size_t more_bytes);
 
+/* What the container's limit itself is, for limits_now alone; 0 if there is none. */
+void limit_note_container(size_t bytes);
+
+/* For statistics: the limits in bytes, 0 where there is none, and what is charged. */
+typedef struct {
+  size_t hard, soft, container, charged;
+} limits_t;
+limits_t limits_now(void);
+
 /* ---- Marks that have been passed ------------------------------------------------*/
 
 extern atomic32 limit_passed; /* relaxed, a hint */

@@ -17,6 +17,7 @@ typedef enum {
   TALLY_STRAINED, /* dirty memory, and free pages of slabs, beyond the share that is kept */
   TALLY_IDLE,     /* free pages of slabs that nobody used for half a second or more */
   TALLY_TRIMMED,  /* what the program asked for                          */
+  TALLY_LIMITED,  /* what was in the way of a limit (limit.h)            */
   /* Blocks, from magazines to their slabs. */
   TALLY_UNUSED,   /* of classes that their thread did not use for a second */
   TALLY_STRIPPED, /* of threads that sleep, or that their magazines serve alone */

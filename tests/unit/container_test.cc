@@ -59,6 +59,7 @@ TEST(ContainerAlone, LeavesEverythingAsItWas) {
   pthread_sigmask(SIG_SETMASK, nullptr, &before);
   errno = 1234;
   EXPECT_TRUE(container_look_alone());
+  EXPECT_EQ(limits_now().container != 0, container_is_known());
   EXPECT_EQ(errno, 1234);
   pthread_sigmask(SIG_SETMASK, nullptr, &after);
   for (int signal = 1; signal < 32; signal++) EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal));

@@ -319,6 +319,32 @@ TEST(SoftLimit, WhatIsTooMuchGoesAtOnce) {
   hak_free(held);
 }
 
+TEST(SoftLimit, StatisticsTellTheLimitsAndWhatTheyCost) {
+  auto stats = [] {
+    hak_stats_t stats;
+    hak_stats(&stats, sizeof stats);
+    return stats;
+  };
+  EXPECT_EQ(stats().hard_limit + stats().soft_limit + stats().container_limit, 0u);
+  std::vector<void *> blocks(50000);
+  for (void *&block : blocks) block = hak_malloc(1000), std::memset(block, 1, 1000);
+  for (void *block : blocks) hak_free(block);
+  void *held = hak_malloc(6 * kMiB);
+  const hak_stats_t before = stats();
+  limit_set_hard(1000 * kMiB);
+  limit_note_container(700 * kMiB);
+  hak_set_soft_limit(4 * kMiB);
+  const hak_stats_t after = stats();
+  EXPECT_EQ(after.hard_limit, 1000 * kMiB);
+  EXPECT_EQ(after.soft_limit, 4 * kMiB);
+  EXPECT_EQ(after.container_limit, 700 * kMiB);
+  EXPECT_EQ(after.charged, limit_charged());
+  EXPECT_LT(after.charged, before.charged);
+  EXPECT_GE(after.purged_limited - before.purged_limited, before.charged - after.charged);
+  EXPECT_EQ(after.purged_trimmed, before.purged_trimmed) << "nobody asked for it";
+  hak_free(held);
+}
+
 /* ---- Marks -------------------------------------------------------------------------------*/
 
 TEST(Marks, OneThreadAnswersAndTheyMoveOn) {

@@ -257,7 +257,9 @@ TEST_F(Disowned, SlabsServeOtherThreadsIfFewOfTheirBlocksAreInUse) {
   AttachedOwner sleeping, other;
   auto full = sleeping.refill(kClass, capacity), few = sleeping.refill(kClass, capacity / 4);
   auto many = sleeping.refill(kClass + 4, size_classes[kClass + 4].capacity / 2);
+  auto short_ones = sleeping.refill(3, 5);
   EXPECT_FALSE(disown(sleeping)) << "it would be looked at for ever";
+  EXPECT_EQ(owner_of(short_ones[0]), sleeping->id) << "48 bytes: others would write to the same lines";
   slab_check(sleeping);
   EXPECT_EQ(owner_of(full[0]), sleeping->id);
   EXPECT_EQ(owner_of(many[0]), sleeping->id) << "most of its frees would be another's";
@@ -270,6 +272,7 @@ TEST_F(Disowned, SlabsServeOtherThreadsIfFewOfTheirBlocksAreInUse) {
   remote_flush(sleeping);
   other.flush(kClass, blocks);
   remote_collect(other, SIZE_MAX);
+  sleeping.flush(3, short_ones);
   sleeping.flush(kClass, full);
   sleeping.flush(kClass + 4, many);
   slab_check(sleeping);

@@ -38,8 +38,8 @@ size_t capacity_least(unsigned size_class);
  * come back and were wanted again: what is freed at the end of a program's work, or of a
  * part of it, is not. */
 size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed, bool gave);
-/* The same for one that has run full, or is none yet; `missed`: it ran empty since it last ran full. So
- * it oscillates: half of it travels to the slabs and back each time. */
+/* The same for one that has run full, or is none yet; `missed`: it ran empty since it last
+ * ran full. So it oscillates: half of it travels to the slabs and back each time. */
 size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed);
 
 /* How many blocks a refill brings: half, so that frees that follow find room, too. */

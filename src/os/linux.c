@@ -307,7 +307,7 @@ bool os_thread_time(uint32_t thread_id, uint64_t *ns) {
   enum { PER_THREAD = 4, SCHEDULED = 2 }; /* the kernel's numbers for clocks of threads */
   struct timespec time;
   clockid_t clock = (clockid_t)(~thread_id << 3 | PER_THREAD | SCHEDULED);
-  if (fault_here() || syscall(SYS_clock_gettime, clock, &time) != 0) return false;
+  if (fault_here() || !os_is_unfiltered() || syscall(SYS_clock_gettime, clock, &time) != 0) return false;
   *ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
   return true;
 }

@@ -12,13 +12,13 @@
 hak_gate_t pool_gate;
 
 /* Pooled owners are a stack linked by pool_next. Guarded by pool_gate; the
- * counts are read without it. */
+ * counts are read without it, as is whether there is an orphanage. */
 static struct {
   uint32_t top;
   uint32_t next_forgotten; /* owner that was looked at last                      */
   uint32_t next_visit;     /* owner where the next adoption starts to look; 0: the top */
-  uint32_t orphanage;      /* owner of slabs that sleeping threads do not use; 0: none yet */
-  atomic32 owner_count, pooled_count, lost_count, warm_count, orphanage_count;
+  atomic32 owner_count, pooled_count, lost_count, warm_count;
+  atomic32 orphanage; /* owner of slabs that sleeping threads do not use; 0: none yet */
 } pool;
 
 enum { VISITS = 4, COLLECTS = 8 };
@@ -27,6 +27,8 @@ enum { VISITS = 4, COLLECTS = 8 };
  * soon where threads come and go, and finds everything in place. Where none comes,
  * they are taken after about half a second (tidy.c). */
 enum { WARM_MAX = 8 };
+
+static uint32_t orphanage_id(void) { return atomic32_load_relaxed(&pool.orphanage); }
 
 static void push(owner_t *owner) {
   owner->state = OWNER_POOLED;
@@ -92,8 +94,7 @@ static bool is_survivors(const owner_t *owner) {
 static void settle_orphanage(owner_t *owner) {
   if (atomic32_load_relaxed(&owner->busy) != 0) {
     lose(owner);
-    pool.orphanage = 0;
-    atomic32_store_relaxed(&pool.orphanage_count, 0);
+    atomic32_store_relaxed(&pool.orphanage, 0);
   } else atomic32_add_alone(&pool.pooled_count, 1);
 }
 
@@ -105,7 +106,7 @@ static HAK_COLD void settle_fork(void) {
   for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
     owner_t *owner = owner_by_id(id);
     if (owner->state == OWNER_LOST || lost_to_a_claim(owner)) continue;
-    if (id == pool.orphanage) {
+    if (id == orphanage_id()) {
       settle_orphanage(owner);
       continue;
     }
@@ -238,7 +239,7 @@ static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class) {
 bool pool_adopt(owner_t *owner, unsigned size_class) {
   if (size_class_is_single(size_class) || !may_have_pooled()) return false;
   pool_enter();
-  bool adopted = pool.orphanage != 0 && adopt_from(owner_by_id(pool.orphanage), owner, size_class);
+  bool adopted = orphanage_id() != 0 && adopt_from(owner_by_id(orphanage_id()), owner, size_class);
   uint32_t id = pool.next_visit != 0 ? pool.next_visit : pool.top;
   for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
     adopted = adopt_from(owner_by_id(id), owner, size_class);
@@ -253,12 +254,11 @@ bool pool_adopt(owner_t *owner, unsigned size_class) {
  * They go to an owner that is in no stack, so no thread that begins ever gets it, and
  * are adopted from there.                                                          */
 void pool_prepare_to_disown(void) {
-  if (pool.orphanage != 0) return;
+  if (orphanage_id() != 0) return;
   owner_t *owner = make();
   if (owner == NULL) return;
   owner->state = OWNER_POOLED;
-  pool.orphanage = owner->id;
-  atomic32_store_relaxed(&pool.orphanage_count, 1);
+  atomic32_store_relaxed(&pool.orphanage, owner->id);
   atomic32_add_alone(&pool.pooled_count, 1);
 }
 
@@ -280,8 +280,8 @@ static size_t disown_class(owner_t *owner, owner_t *to, unsigned size_class, siz
 
 bool pool_disown(owner_t *owner) {
   enum { LOOKS = 64, OF_A_CLASS = 256 };
-  if (pool.orphanage == 0) return false;
-  owner_t *to = owner_by_id(pool.orphanage);
+  if (orphanage_id() == 0) return false;
+  owner_t *to = owner_by_id(orphanage_id());
   owner_enter(to);
   for (size_t looks = 0; looks < LOOKS && owner->disown_class < MID_CLASS_END && !claim_is_awaited(owner);) {
     unsigned c = owner->disown_class;
@@ -300,4 +300,4 @@ uint32_t pool_attached_count(void) {
   return pool_owner_count() - pool_pooled_count() - atomic32_load_relaxed(&pool.lost_count);
 }
 uint32_t pool_pooled_count(void) { return atomic32_load_relaxed(&pool.pooled_count); }
-uint32_t pool_orphanage_count(void) { return atomic32_load_relaxed(&pool.orphanage_count); }
+uint32_t pool_orphanage_count(void) { return orphanage_id() != 0; }

@@ -22,7 +22,7 @@ void purged_mark(owner_t *owner, unit_t slab, size_t from, size_t to) {
   owner->purged_bytes += (int64_t)(to - from);
 }
 
-static void unmark(owner_t *owner, unit_t slab) {
+HAK_COLD void purged_note_gone(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
   owner->purged_bytes -= bytes_of(slab);
   for (unsigned i = 0; i < size_classes[r->slab.size_class].slab_units; i++) map_record(slab + i)->slab.purged = 0;
@@ -31,12 +31,10 @@ static void unmark(owner_t *owner, unit_t slab) {
 
 HAK_COLD void purged_note_taken(owner_t *owner, unit_t slab) {
   owner->regret_bytes += bytes_of(slab);
-  unmark(owner, slab);
+  purged_note_gone(owner, slab);
 }
 
 void purged_note_moved(owner_t *from, owner_t *to, unit_t slab) {
   from->purged_bytes -= bytes_of(slab);
   to->purged_bytes += bytes_of(slab);
 }
-
-HAK_COLD void purged_note_gone(owner_t *owner, unit_t slab) { unmark(owner, slab); }

@@ -52,7 +52,6 @@ static uint64_t unused_since_ms(owner_t *owner, uint64_t now_ms) {
   }
   owner->seen_activity = activity;
   owner->idle_visits = 0;
-  has_slept(owner); /* from here on */
   return owner->seen_ms = now_ms;
 }
 
@@ -71,7 +70,9 @@ static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flus
  * reason for another. */
 static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *strip) {
   enum { IDLE_MS = 100, IDLE_VISITS = 24 };
-  uint64_t idle_until_ms = unused_since_ms(owner, now_ms) + ((uint64_t)IDLE_MS << owner->idle_shift);
+  uint64_t since_ms = unused_since_ms(owner, now_ms),
+           idle_until_ms = since_ms + ((uint64_t)IDLE_MS << owner->idle_shift);
+  if (since_ms == now_ms) has_slept(owner); /* from here on */
   if (atomic32_load_relaxed(&owner->pending.head) != 0) owner->idle_visits = 0;
   if (now_ms < idle_until_ms || owner->idle_visits == IDLE_VISITS) return TIDY_NOTHING;
   bool sleeps = has_slept(owner);

@@ -26,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- The filter ----------------------------------------------------------------*/
@@ -78,7 +79,6 @@ static const long usual[] = {
     SYS_getpid,
     SYS_sched_yield,
     SYS_getrandom,
-    SYS_clock_gettime,
     SYS_sched_getaffinity,
     SYS_writev,
     SYS_openat,
@@ -98,9 +98,11 @@ static void shut_in(int positive, unsigned punishment) {
   static const unsigned mremap_flags[] = {0, MREMAP_MAYMOVE};
   static const unsigned advices[] = {MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
   static const unsigned signals[] = {SIGABRT};
+  static const unsigned clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_REALTIME_COARSE, CLOCK_MONOTONIC_COARSE};
   load_number();
   on_argument(SYS_mremap, 3, mremap_flags, 2, punishment);
   on_argument(SYS_madvise, 2, advices, 4, punishment);
+  on_argument(SYS_clock_gettime, 0, clocks, 4, punishment);
   if (positive) {
     on_argument(SYS_tgkill, 2, signals, 1, punishment);
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) on_call(usual[i], SECCOMP_RET_ALLOW);
@@ -200,6 +202,32 @@ static void threads(void) {
   }
 }
 
+static pthread_barrier_t begun, ended;
+static void *asleep(void *unused) {
+  every_size();
+  pthread_barrier_wait(&begun);
+  pthread_barrier_wait(&ended);
+  return unused;
+}
+/* Long enough for an allocator that looks after threads which do not call it any more. */
+static void sleepers(void) {
+  enum { SLEEPERS = 4, MS = 1000 };
+  pthread_t all[SLEEPERS];
+  pthread_barrier_init(&begun, NULL, SLEEPERS + 1);
+  pthread_barrier_init(&ended, NULL, SLEEPERS + 1);
+  for (int i = 0; i < SLEEPERS; i++)
+    if (pthread_create(&all[i], NULL, asleep, NULL) != 0) die("pthread_create");
+  pthread_barrier_wait(&begun);
+  struct timespec start, now;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  do {
+    every_size();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < MS);
+  pthread_barrier_wait(&ended);
+  for (int i = 0; i < SLEEPERS; i++) pthread_join(all[i], NULL);
+}
+
 static void given_back(void) {
   every_size();
   malloc_trim(0);
@@ -266,6 +294,7 @@ static const struct {
     {"zeroed", zeroed},
     {"resized", resized},
     {"threads", threads},
+    {"sleepers", sleepers},
     {"given-back", given_back},
     {"forked", forked},
     {"looked-at", looked_at},

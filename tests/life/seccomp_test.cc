@@ -39,8 +39,8 @@ std::string name_of(const testing::TestParamInfo<std::tuple<const char *, const 
 class Works : public Sandbox {};
 INSTANTIATE_TEST_SUITE_P(In, Works,
                          testing::Combine(testing::Values("unusual", "positive"),
-                                          testing::Values("every-size", "zeroed", "resized", "threads", "given-back",
-                                                          "forked", "looked-at", "foreign")),
+                                          testing::Values("every-size", "zeroed", "resized", "threads", "sleepers",
+                                                          "given-back", "forked", "looked-at", "foreign")),
                          name_of);
 
 class Reports : public Sandbox {};

@@ -87,9 +87,9 @@ HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
 HAK_PUBLIC bool hak_trim(size_t keep_bytes) HAK_NOEXCEPT;
 
 /* The heap goes on as if the process's container had so much memory: from nine tenths of it on
- * little is kept for speed alone, at the end nothing, and memory goes back before more is taken. Replaces what
- * HAKMEM_SOFT_LIMIT says; 0 is no limit. Allocation does not fail for it. What is too much
- * goes at once, as by hak_trim. */
+ * little is kept for speed alone, and memory goes back before more is taken. Replaces what
+ * HAKMEM_SOFT_LIMIT says; 0 is no limit. Allocation does not fail for it. What is too much goes
+ * at once, as by hak_trim. Thread-safe. */
 HAK_PUBLIC void hak_set_soft_limit(size_t bytes) HAK_NOEXCEPT;
 
 /* "MAJOR.MINOR.PATCH" of the library that runs, which may differ from the
@@ -139,8 +139,8 @@ typedef struct hak_stats {
   uint64_t purged_limited; /* as purged_...: because the heap came near a limit        */
   size_t hard_limit;       /* HAKMEM_HARD_LIMIT; 0: none                             */
   size_t soft_limit;       /* HAKMEM_SOFT_LIMIT, or what hak_set_soft_limit said; 0: none */
-  size_t container_limit; /* of the control group that was nearest to its end when it was looked at; 0: none is known */
-  size_t charged;         /* what counts against the hard and the soft limit        */
+  size_t container_limit;  /* of the process's control groups, the least; 0: none is known */
+  size_t charged;          /* what counts against these limits                             */
 } hak_stats_t;
 
 /* Fills *out, allocating nothing; takes some 12 KiB of stack, as the two below do.

@@ -1,11 +1,12 @@
 /*
  * pthread_create(3), so that the background thread is started where the program starts its
- * own. Only in the shared library: a static program has no next pthread_create to find.
+ * own, and the container is looked at before. Only in the shared library: a static program has no next pthread_create to find.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "../front/thread.h"
 #include "../int/background.h"
+#include "../int/container.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,6 +30,7 @@ EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *rest
   if (create == NULL) return EAGAIN;
   thread_watch();
   background_prepare();
+  container_look();
   int error = create(thread, attributes, body, argument);
   if (error == 0) background_start(create);
   return error;

@@ -24,9 +24,10 @@ enum {
 
 /* All state of this file; guarded by arena_gate unless said otherwise. */
 static struct {
-  atomic32 is_ready;    /* release: pairs with the acquire in arena_ready        */
-  size_t purging_units; /* taken out of the free ones while they are purged      */
-  bool has_forked;      /* this process is a child: see arena_after_fork         */
+  atomic32 is_ready; /* release: pairs with the acquire in arena_ready */
+  /* Rows that were taken out of the free ones to be purged, and those that are back. */
+  uint64_t purges_begun, purges_ended;
+  bool has_forked; /* this process is a child: see arena_after_fork */
 } arena;
 
 /* With the bitmaps of slabs that may have been there: a 64th of the memory, where blocks
@@ -99,6 +100,13 @@ static void note_strain(uint64_t now_ms) {
   if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
 }
 
+/* What is in use, or dirty, is no longer what it was. */
+static void watch_limits(void) {
+  if (!limit_exists()) return;
+  limit_watch(dirty_units() << UNIT_SHIFT);
+  if (limit_is_tight()) note_strain(os_now_ms()); /* before more is taken, what is too much goes */
+}
+
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
   if (*first == 0 && may_grow(units)) *first = zone_grow(zone, units, align_units, kept_used_units());
@@ -106,7 +114,7 @@ static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *
   if (*first == 0 || !take_charged(*first, units, &dirty)) return false;
   kept_note_taken(units, dirty);
   *is_zero = dirty == 0;
-  if (limit_exists() && limit_is_near(0)) note_strain(os_now_ms()); /* before more is taken, what is too much goes */
+  watch_limits();
   return true;
 }
 
@@ -127,25 +135,41 @@ static bool make_room(size_t units) {
   return dirty > 0 && arena_purge_for(TALLY_LIMITED, (dirty > surplus ? dirty - surplus : 0) << UNIT_SHIFT) > 0;
 }
 
+/* Nothing was found for a request: whether to try again, after a while in which what was being purged
+ * at the first time has become free, and not longer, however many purges follow. The thread that
+ * forks, or has interrupted itself, holds the gate: nothing becomes free then. */
+typedef struct {
+  uint64_t purges; /* that had begun by then; 0: not asked yet */
+  int waits;
+} patience_t;
+
+static bool may_come(patience_t *patience) {
+  enum { WAITS = 100 };
+  if (patience->purges == 0) patience->purges = arena.purges_begun;
+  return arena.purges_ended < patience->purges && patience->waits++ < WAITS;
+}
+
 unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zero) {
-  enum { TRIES = 100, WAIT_MS = 1 };
+  enum { WAIT_MS = 1 };
   HAK_ASSERT(units > 0 && is_power_of_two(align_units));
   if (units > UINT32_MAX / 2 || align_units > UINT32_MAX / 2 || !arena_ready()) return 0;
   unit_t first = 0;
-  bool zero = false, found = false;
-  for (int tries = 0; !found && tries < TRIES; tries++) {
+  bool zero = false, may_wait = !lock_is_mine(&arena_gate.lock);
+  patience_t patience = {0};
+  for (;;) {
     gate_enter(&arena_gate);
-    found = take_from_any(zone, units, align_units, &first, &zero);
+    bool found = take_from_any(zone, units, align_units, &first, &zero);
     HAK_ASSERT(!found || atomic32_load_relaxed(map_word(first)) == 0);
-    bool may_come = arena.purging_units > 0;
+    bool waits = !found && may_wait && may_come(&patience);
     gate_leave(&arena_gate);
-    if (found || make_room(units)) continue;
-    if (!may_come) break;
-    os_sleep(WAIT_MS); /* what is being purged will be free again */
+    if (found) break;
+    if (make_room(units)) continue;
+    if (!waits) return 0;
+    os_sleep(WAIT_MS);
   }
-  if (limit_exists() && limit_is_near(0)) arena_relieve(units);
+  if (limit_exists() && limit_is_tight()) arena_relieve(units);
   if (is_zero != NULL) *is_zero = zero;
-  return found ? first : 0;
+  return first;
 }
 
 void arena_clear_stale(unit_t first, size_t units) {
@@ -169,6 +193,7 @@ void arena_give(unit_t first, size_t units) {
   kept_note_given(units);
   give_units(first, units);
   charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
+  if (limit_exists()) limit_watch(dirty_units() << UNIT_SHIFT);
   note_strain(now_ms);
   gate_leave(&arena_gate);
 }
@@ -179,6 +204,7 @@ void arena_give_clean(unit_t first, size_t units) {
   FOR_EACH_SUPERSLAB(c, first, units) map_note_huge_page(c.number, false);
   give_units(first, units);
   charge_gone(units);
+  watch_limits();
   gate_leave(&arena_gate);
 }
 
@@ -193,6 +219,7 @@ static bool extend(unit_t first, size_t old_units, size_t new_units) {
   if (!there || !take_charged(behind, more, &dirty)) return false;
   kept_note_taken(more, dirty);
   map_record(first)->run_units = (uint32_t)new_units;
+  watch_limits();
   return true;
 }
 
@@ -220,7 +247,7 @@ static size_t claim(uint64_t until_ms, size_t most, unit_t *first) {
   size_t units = dirty_oldest_row(until_ms, most, first);
   if (units == 0) return 0;
   take_units(*first, units);
-  arena.purging_units += units;
+  arena.purges_begun++;
   return units;
 }
 
@@ -236,7 +263,7 @@ static void hand_back(unit_t first, size_t units, size_t rest, bool purged) {
   } else {
     charge_dirty(first, units, dirty_add(first, units, os_now_ms()) - units); /* last in the list: others' turn */
   }
-  arena.purging_units -= min_size(units, arena.purging_units); /* a child has forgotten them */
+  if (rest == 0 && arena.purges_ended < arena.purges_begun) arena.purges_ended++; /* a child has forgotten it */
   gate_leave(&arena_gate);
 }
 
@@ -339,7 +366,7 @@ bool arena_next_extent(zone_id_t zone, unit_t *first, unit_t *end) {
 
 void arena_after_fork(void) {
   arena.has_forked = true;
-  arena.purging_units = 0;
+  arena.purges_ended = arena.purges_begun;
 }
 
 /* ---- Checking ----------------------------------------------------------------*/
@@ -347,7 +374,7 @@ void arena_check(void) {
   if (!is_ready()) return;
   size_t metadata = metadata_committed_bytes();
   gate_enter(&arena_gate);
-  while (arena.purging_units > 0) { /* by another thread: they are neither free nor anybody's */
+  while (arena.purges_ended < arena.purges_begun) { /* by another thread: they are neither free nor anybody's */
     gate_leave(&arena_gate);
     os_sleep(1);
     gate_enter(&arena_gate);

@@ -50,7 +50,7 @@ static size_t floor_units(void) {
 
 size_t kept_units(void) {
   size_t keep = floor_units() + kept_needed_units() / 8 + kept.reused_units;
-  return limit_exists() ? min_size(keep, limit_slack(dirty_units() << UNIT_SHIFT) >> UNIT_SHIFT) : keep;
+  return limit_exists() ? min_size(keep, limit_slack() >> UNIT_SHIFT) : keep;
 }
 
 /* ---- Time ------------------------------------------------------------------------*/
@@ -65,7 +65,7 @@ void kept_age(uint64_t now_ms) {
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
   kept_age(now_ms);
   /* A call for each slab that is freed would cost more than the free. */
-  size_t most = kept_units() + (was_exceeded || (limit_exists() && limit_is_near(0)) ? 0 : floor_units());
+  size_t most = kept_units() + (was_exceeded || (limit_exists() && limit_is_tight()) ? 0 : floor_units());
   return dirty_units() > most && now_ms >= kept.rests_until_ms;
 }
 

@@ -10,8 +10,6 @@
 #include "../slab/tidy.h"
 #include "../support/config.h"
 #include "../support/error.h"
-#include "container.h"
-#include "pressure.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -71,8 +69,7 @@ static bool work(void) {
   int quiet = 0, alone_ms = 0;
   while (quiet < QUIET_ROUNDS) {
     if (!os_is_unfiltered()) return true; /* asked first, while no gate is held: it may end this thread */
-    bool was_rung = bell_listen(), squeezed = pressure_round(os_now_ms());
-    bool worked = visit() || squeezed;
+    bool was_rung = bell_listen(), worked = visit();
     quiet = worked ? 0 : was_rung && quiet > FAST_ROUNDS ? FAST_ROUNDS : quiet + 1;
     int round_ms = quiet < FAST_ROUNDS ? ROUND_MS : SLOW_ROUND_MS;
     /* If the first thread has ended, nobody but the last one ends the process: us, at once. */
@@ -192,6 +189,5 @@ void background_start(background_create_fn *create) {
 
 void background_after_fork(void) {
   atomic32_store_relaxed(&background.runs, 0);
-  container_after_fork();
   bell_leave();
 }

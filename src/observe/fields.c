@@ -52,7 +52,7 @@ const field_t stats_fields[STATS_FIELDS] = {
     BYTES(purged_limited, "returned: near a limit"),
     BYTES(hard_limit, "HAKMEM_HARD_LIMIT, or 0"),
     BYTES(soft_limit, "HAKMEM_SOFT_LIMIT, or 0"),
-    BYTES(container_limit, "the container's, when looked at last, or 0"),
+    BYTES(container_limit, "that of the container, or 0"),
     BYTES(charged, "what counts against the limits"),
 };
 #undef BYTES

@@ -72,40 +72,13 @@ static bool read_number(const char *root, const char *directory, const char *nam
   return found;
 }
 
-/* The sum of two of the named numbers in a group's memory.stat; what is not there is 0. */
-static uint64_t read_sum(const char *root, const char *directory, const char *const names[2]) {
-  reader_t reader;
-  uint64_t sum = 0, number;
-  if (!open_file(&reader, root, directory, "/memory.stat")) return 0;
-  while (next_line(&reader)) {
-    for (int i = 0; i < 2; i++) {
-      size_t length = strlen(names[i]);
-      if (strncmp(line, names[i], length) != 0 || line[length] != ' ') continue;
-      if (parse_number(line + length + 1, &number) && number <= UINT64_MAX - sum) sum += number;
-    }
-  }
-  os_close(reader.fd);
-  return sum;
-}
-
 /* ---- Which group, and where it is seen ---------------------------------------------*/
 
-/* The names of the files of one version. */
 typedef struct {
-  const char *file_system, *limits[2], *used, *files[2];
+  const char *file_system, *limits[2]; /* the names of its files */
 } version_t;
-static const version_t version_1 = {
-    "cgroup",
-    {"/memory.limit_in_bytes", NULL},
-    "/memory.usage_in_bytes",
-    {"total_active_file", "total_inactive_file"},
-};
-static const version_t version_2 = {
-    "cgroup2",
-    {"/memory.max", "/memory.high"},
-    "/memory.current",
-    {"active_file", "inactive_file"},
-};
+static const version_t version_1 = {"cgroup", {"/memory.limit_in_bytes", NULL}};
+static const version_t version_2 = {"cgroup2", {"/memory.max", "/memory.high"}};
 
 /* Whether a list of words between commas has this one. */
 static bool has_word(const char *list, const char *word) {
@@ -188,23 +161,14 @@ static bool find_mount(const char *root, const version_t *version) {
 
 /* ---- The tightest of the groups ----------------------------------------------------*/
 
-/* How far its use is from being near its end. */
-static int64_t distance(const cgroup_memory_t *memory) {
-  uint64_t most = INT64_MAX, limit = memory->limit < most ? memory->limit : most;
-  return (int64_t)(limit - cgroup_reserve(limit)) - (int64_t)(memory->used < most ? memory->used : most);
-}
-
-static bool read_group(const char *root, const char *directory, const version_t *version, cgroup_memory_t *memory) {
-  /* From here on version 1 says that there is none: the largest number of pages. */
+/* Of one group; UINT64_MAX if it has none. From its largest number of pages on, version 1 says so. */
+static uint64_t read_limit(const char *root, const char *directory, const version_t *version) {
   const uint64_t unlimited = (uint64_t)INT64_MAX / 65536 * 65536;
   uint64_t limit = UINT64_MAX, number;
   for (int i = 0; i < 2; i++)
     if (version->limits[i] != NULL && read_number(root, directory, version->limits[i], &number) && number < limit)
       limit = number;
-  if (limit >= unlimited || !read_number(root, directory, version->used, &number)) return false;
-  uint64_t files = read_sum(root, directory, version->files);
-  *memory = (cgroup_memory_t){.limit = limit, .used = number > files ? number - files : 0};
-  return true;
+  return limit < unlimited ? limit : UINT64_MAX;
 }
 
 /* Appends the process's group to the place where the hierarchy is seen. If the group lies
@@ -221,18 +185,17 @@ static size_t go_to_group(char *directory, size_t most) {
   return length;
 }
 
-bool cgroup_memory(const char *root, cgroup_memory_t *memory) {
+bool cgroup_memory_limit(const char *root, uint64_t *bytes) {
   static char directory[2 * PATH_BYTES];
   const version_t *version = find_group(root);
   if (version == NULL || !find_mount(root, version)) return false;
   strcpy(directory, mount);
   size_t top = go_to_group(directory, sizeof directory);
-  bool found = false;
+  *bytes = UINT64_MAX;
   for (size_t length = strlen(directory);;) {
-    cgroup_memory_t here;
-    if (read_group(root, directory, version, &here) && (!found || distance(&here) < distance(memory)))
-      *memory = here, found = true;
-    if (length <= top) return found;
+    uint64_t limit = read_limit(root, directory, version);
+    if (limit < *bytes) *bytes = limit;
+    if (length <= top) return *bytes != UINT64_MAX;
     while (length > top && directory[length] != '/') length--;
     directory[length] = '\0';
   }

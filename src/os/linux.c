@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -344,7 +343,11 @@ int os_open_for_writing(const char *path) {
 }
 int os_open_for_reading(const char *path) {
   if (fault_here()) return -1;
-  return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  struct stat file;
+  if (fd < 0 || (syscall(SYS_fstat, fd, &file) == 0 && S_ISREG(file.st_mode))) return fd;
+  os_close(fd);
+  return -1;
 }
 size_t os_read(int fd, char *to, size_t bytes) {
   long n;
@@ -354,41 +357,6 @@ size_t os_read(int fd, char *to, size_t bytes) {
   return n > 0 ? (size_t)n : 0;
 }
 void os_close(int fd) { syscall(SYS_close, fd); }
-
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-typedef struct {
-  void (*work)(void *context);
-  void *context;
-  bool is_done;
-} apart_t;
-
-/* One call: after unshare(2) alone, files would stay open that the program closes meanwhile. */
-static int run_apart(void *argument) {
-  enum { OWN_TABLE = 2 }; /* CLOSE_RANGE_UNSHARE */
-  apart_t *apart = argument;
-  if (syscall(SYS_close_range, 0u, ~0u, OWN_TABLE) != 0) return 0;
-  apart->work(apart->context);
-  apart->is_done = true;
-  return 0;
-}
-
-/* Not by pthread_create, which allocates. The kernel writes 0 when the thread has ended, and wakes
- * whoever waits, as for others than this process. */
-bool os_run_apart(void (*work)(void *context), void *context) {
-  static char stack[32 * 1024] __attribute__((aligned(64)));
-  static atomic32 runs;
-  /* ThreadSanitizer follows no thread that it does not know. */
-  if (HAK_THREAD_SANITIZER || fault_here() || !os_is_unfiltered()) return false;
-  apart_t apart = {.work = work, .context = context};
-  atomic32_store_relaxed(&runs, 1);
-  const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
-                    CLONE_CHILD_CLEARTID;
-  if (clone(run_apart, stack + sizeof stack, flags, &apart, NULL, NULL, &runs.value) < 0) return false;
-  while (atomic32_load_acquire(&runs) != 0) syscall(SYS_futex, &runs.value, FUTEX_WAIT, 1, NULL, NULL, 0);
-  return apart.is_done;
-}
 
 bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
 

@@ -111,15 +111,10 @@ void os_write_stderr(const char *text, size_t bytes);
 /* One line there, printf-like, cut at 400 bytes, with the library's name before it. */
 HAK_COLD void os_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int os_open_for_writing(const char *path);
-/* -1 on failure. os_read: how many bytes it got; 0 at the end, and on failure. */
+/* A regular file, without waiting for anything; -1 on failure. os_read: how many bytes it got; 0 at
+ * the end, and on failure. */
 int os_open_for_reading(const char *path);
 size_t os_read(int fd, char *to, size_t bytes);
-/* Runs `work` in a thread made for it, which has no part in the program's descriptors, but an empty
- * table of its own (Linux 5.9): what it opens has no number there, and what the program closes is
- * closed. Returns when it has ended. The C library does not know that thread, which shares the
- * caller's thread-local variables: so `work` makes system calls and computes, and the caller has
- * blocked all signals. One at a time. false: it is refused, and `work` was not called. */
-bool os_run_apart(void (*work)(void *context), void *context);
 bool os_write_all(int fd, const char *text, size_t bytes);
 void os_close(int fd);
 /* Whether the process runs with another's rights (set-uid and the like), so

@@ -3,21 +3,21 @@
 
 #define NONE UINT64_MAX
 
-/* The container is looked at when the heap has so much, to which most processes never come,
- * and again when it has taken half of the room that was left then, or so much more. */
 enum {
-  FIRST_LOOK_BYTES = 16 * 1024 * 1024,
-  LEAST_LOOK_BYTES = 4 * 1024 * 1024,
-  NEAR_SHARE = 10,    /* of a limit, which are left when the heap is near it                     */
-  LEFT_SHARE = 4,     /* of what is left then, which may be slack                                */
-  SQUEEZE_SHARE = 32, /* of what is charged: when it has grown by so much, it is squeezed again  */
-  FALL_SHARE = 8,     /* below being near: when it has fallen by so much, the next time is a first */
+  LOOK_BYTES = 16 * 1024 * 1024, /* the container's limit is asked for: to this most processes never come */
+  NEAR_SHARE = 10,               /* of a limit, which are left when the heap is near it                   */
+  LEFT_SHARE = 4,                /* of what is left then, which may be slack                              */
+  SLACK_SHARE = 32,              /* of what is charged beside it, which may be slack anyway               */
+  SQUEEZE_SHARE = 32,            /* of that: when it has grown by so much, the heap is squeezed again     */
+  FALL_SHARE = 4,                /* below being near: when it has fallen by so much, the next time is a first */
 };
 
 atomic32 limit_passed, limit_count;
 
 /* Relaxed: see limit.h. */
-static atomic64 charged, hard = {NONE}, squeeze_at = {NONE}, look_at = {FIRST_LOOK_BYTES};
+static atomic64 charged, hard = {NONE}, look_at = {LOOK_BYTES};
+/* What was charged without slack when somebody watched last; from where on to squeeze. */
+static atomic64 needed, squeeze_at = {NONE};
 static atomic64 soft_bytes, container_bytes; /* as they were told, for limits_now */
 /* Charged bytes from which on the heap is near each limit, and the least of them. */
 static atomic64 near_hard = {NONE}, near_soft = {NONE}, near_container = {NONE}, near_any = {NONE};
@@ -27,8 +27,8 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t above(uint64_t bytes, uint64_t more) { return more > NONE - bytes ? NONE : bytes + more; }
 
 /* ---- Charging --------------------------------------------------------------------*/
-static void look_at_marks(uint64_t now) {
-  if (HAK_UNLIKELY(now >= load(&squeeze_at) || now >= load(&look_at))) atomic32_store_relaxed(&limit_passed, 1);
+static void look_at_mark(uint64_t now) {
+  if (HAK_UNLIKELY(now >= load(&look_at))) atomic32_store_relaxed(&limit_passed, 1);
 }
 
 bool limit_charge(size_t bytes) {
@@ -36,17 +36,13 @@ bool limit_charge(size_t bytes) {
   do {
     if (above(before, bytes) > load(&hard)) return false;
   } while (!atomic64_cas_relaxed(&charged, &before, before + bytes));
-  look_at_marks(before + bytes);
+  look_at_mark(before + bytes);
   return true;
 }
 
-void limit_charge_anyway(size_t bytes) { look_at_marks(atomic64_add_relaxed(&charged, bytes) + bytes); }
+void limit_charge_anyway(size_t bytes) { look_at_mark(atomic64_add_relaxed(&charged, bytes) + bytes); }
 
-void limit_credit(size_t bytes) {
-  uint64_t now = atomic64_add_relaxed(&charged, (uint64_t)-bytes) - bytes, is_near = load(&near_any);
-  if (now < is_near - is_near / FALL_SHARE && load(&squeeze_at) != is_near)
-    atomic64_store_relaxed(&squeeze_at, is_near);
-}
+void limit_credit(size_t bytes) { atomic64_add_relaxed(&charged, (uint64_t)-bytes); }
 
 size_t limit_charged(void) { return load(&charged); }
 bool limit_allows(size_t bytes) { return above(load(&charged), bytes) <= load(&hard); }
@@ -56,17 +52,17 @@ bool limit_could_ever_allow(size_t bytes) { return bytes <= load(&hard); }
 /* ---- Being near --------------------------------------------------------------------*/
 bool limit_is_near(size_t more_bytes) {
   uint64_t from = load(&near_any);
-  return from != NONE && above(load(&charged), more_bytes) >= from;
+  return from != NONE && above(load(&needed), more_bytes) >= from;
 }
 
-/* Blocks of some hundred KiB that come and go would cost sixty times as much if nothing stayed, so a
- * part of what is left may stay up to the very end. */
-size_t limit_slack(size_t slack_bytes) {
-  uint64_t from = load(&near_any), now = load(&charged);
+bool limit_is_tight(void) { return load(&charged) >= load(&near_any); }
+
+size_t limit_slack(void) {
+  uint64_t from = load(&near_any), fixed = load(&needed), end = from + from / (NEAR_SHARE - 1);
   if (from == NONE) return SIZE_MAX;
-  uint64_t fixed = now > slack_bytes ? now - slack_bytes : 0, end = from + from / (NEAR_SHARE - 1);
   uint64_t of_the_rest = end > fixed ? least(end - fixed, end - from) / LEFT_SHARE : 0;
-  return from > fixed && from - fixed > of_the_rest ? from - fixed : of_the_rest;
+  uint64_t below = from > fixed ? from - fixed : 0;
+  return max_size(max_size(of_the_rest, below), fixed / SLACK_SHARE);
 }
 
 bool limit_allows_huge_pages(size_t more_bytes) { return !limit_is_hard() && !limit_is_near(more_bytes); }
@@ -85,7 +81,7 @@ static void combine(void) {
            nearest != least(atomic64_load_seq(&near_hard),
                             least(atomic64_load_seq(&near_soft), atomic64_load_seq(&near_container))));
   atomic32_store_relaxed(&limit_count, nearest != NONE);
-  uint64_t now = load(&charged), next = now + now / SQUEEZE_SHARE;
+  uint64_t now = load(&needed), next = now + now / SQUEEZE_SHARE;
   if (now < nearest) atomic64_store_relaxed(&squeeze_at, nearest);
   else if (load(&squeeze_at) > next) atomic64_store_relaxed(&squeeze_at, next);
 }
@@ -104,16 +100,11 @@ void limit_set_soft(size_t bytes) {
   combine();
 }
 
-void limit_set_container(size_t more_bytes) {
-  uint64_t now = load(&charged);
-  bool is_there = more_bytes != SIZE_MAX;
-  atomic64_store_seq(&near_container, is_there ? above(now, more_bytes) : NONE);
-  uint64_t until_look = is_there ? max_size(more_bytes / 2, LEAST_LOOK_BYTES) : max_size(now, FIRST_LOOK_BYTES);
-  atomic64_store_relaxed(&look_at, above(now, until_look));
+void limit_set_container(size_t bytes) {
+  atomic64_store_relaxed(&container_bytes, bytes);
+  atomic64_store_seq(&near_container, near_from(bytes));
   combine();
 }
-
-void limit_note_container(size_t bytes) { atomic64_store_relaxed(&container_bytes, bytes); }
 
 limits_t limits_now(void) {
   return (limits_t){.hard = limit_is_hard() ? load(&hard) : 0,
@@ -123,13 +114,20 @@ limits_t limits_now(void) {
 }
 
 /* ---- Marks ---------------------------------------------------------------------------*/
+void limit_watch(size_t slack_bytes) {
+  uint64_t sum = load(&charged), now = sum > slack_bytes ? sum - slack_bytes : 0, from = load(&near_any);
+  atomic64_store_relaxed(&needed, now);
+  if (now >= load(&squeeze_at)) atomic32_store_relaxed(&limit_passed, 1);
+  else if (now < from - from / FALL_SHARE && load(&squeeze_at) != from) atomic64_store_relaxed(&squeeze_at, from);
+}
+
 limit_answer_t limit_answer(void) {
   limit_answer_t answer = {0};
   if (atomic32_exchange_relaxed(&limit_passed, 0) == 0) return answer;
-  uint64_t now = load(&charged);
+  uint64_t now = load(&needed);
   answer.squeeze = now >= load(&squeeze_at);
-  answer.look = now >= load(&look_at);
+  answer.look = load(&charged) >= load(&look_at);
   if (answer.squeeze) atomic64_store_relaxed(&squeeze_at, now + now / SQUEEZE_SHARE + 1);
-  if (answer.look) atomic64_store_relaxed(&look_at, NONE); /* limit_set_container says when again */
+  if (answer.look) atomic64_store_relaxed(&look_at, NONE);
   return answer;
 }

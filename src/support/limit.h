@@ -8,14 +8,15 @@
  * locked, or where huge pages fill gaps; so there are none with a hard limit.
  *
  * Three things bound it: the hard limit, beyond which there is no memory; the soft limit; and
- * the container, as it was seen last. From nine tenths of the tightest on the heap is "near":
- * what is kept for speed alone shrinks to a fourth of what is left, and to nothing at the end,
- * before more is taken from the system.
+ * that of the container. From nine tenths of the tightest on the heap is "near": "slack", which
+ * is charged and serves speed alone, shrinks to a fourth of what is left, and at the end to a
+ * 32nd of the rest, before more is taken from the system.
  *
  * Whoever charges holds a gate and has no time. So passing a mark only sets a flag, which
  * threads look at when they have left the gates (int/pressure.h). There are two marks: one
- * from which on the container is to be looked at, and one from which on the heap is to be
- * squeezed, again and again as it grows.
+ * from which on it is worth asking for the container's limit, and one from which on the heap
+ * is to be squeezed, again as it grows. The second looks at what is charged without slack:
+ * blocks that come and go near a limit do not pass it.
  *
  * Thread-safe, without a lock: a child that is forked at any moment finds it usable. Relaxed,
  * but where limits are set: these are sums, which order nothing.
@@ -50,10 +51,14 @@ bool limit_could_ever_allow(size_t bytes);
 extern atomic32 limit_count; /* relaxed */
 HAK_INLINE bool limit_exists(void) { return HAK_UNLIKELY(atomic32_load_relaxed(&limit_count) != 0); }
 
-/* Whether the heap is near, or would be with so much more. */
+/* Whether the heap is near with what it needs, or would be with so much more. */
 bool limit_is_near(size_t more_bytes);
-/* Of `slack_bytes`, which are charged and serve speed alone: how much may stay. */
-size_t limit_slack(size_t slack_bytes);
+/* Whether it is with its slack: some of that has to go. */
+bool limit_is_tight(void);
+/* How much slack may stay; SIZE_MAX without a limit. At the least, whatever the limits are, a 32nd of what
+ * is needed: to take, fill and free blocks one after the other would cost sixty times as much
+ * without. */
+size_t limit_slack(void);
 /* Whether new memory may have huge pages, which make more of it resident than is used. */
 bool limit_allows_huge_pages(size_t more_bytes);
 
@@ -62,12 +67,7 @@ bool limit_allows_huge_pages(size_t more_bytes);
 /* In bytes; 0 is none. The hard one is set before there is a second thread. */
 void limit_set_hard(size_t bytes);
 void limit_set_soft(size_t bytes);
-/* The container has been looked at: the heap may have so much more before it is near; SIZE_MAX
- * if there is no container, or it has no limit. Says when it is to be looked at again. */
-void limit_set_container(size_t more_bytes);
-
-/* What the container's limit itself is, for limits_now alone; 0 if there is none. */
-void limit_note_container(size_t bytes);
+void limit_set_container(size_t bytes);
 
 /* For statistics: the limits in bytes, 0 where there is none, and what is charged. */
 typedef struct {
@@ -79,6 +79,10 @@ limits_t limits_now(void);
 
 extern atomic32 limit_passed; /* relaxed, a hint */
 HAK_INLINE bool limit_is_passed(void) { return atomic32_load_relaxed(&limit_passed) != 0; }
+
+/* The heap has grown or shrunk, and of what is charged now so much is slack. For whoever holds
+ * the arena's gate. */
+void limit_watch(size_t slack_bytes);
 
 typedef struct {
   bool look, squeeze; /* what is to be done */

@@ -12,6 +12,7 @@
 #include "support/process.h"
 
 #include <hakmem.h>
+#include <int/container.h>
 #include <observe/check.h>
 #include <os/os.h>
 #include <support/limit.h>
@@ -23,6 +24,8 @@
 #include <functional>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 namespace {
 
@@ -366,6 +369,30 @@ TEST(Fault, AHardLimitIsReached) {
         limit_set_hard(0);
       },
       10);
+}
+
+/* Nobody looks a second time, nor beside another thread: that might be about to open a file. */
+TEST(Fault, AContainerIsLookedAtOnce) {
+  const auto calls_of_a_look = [] {
+    os_fault_set(UINT64_MAX, false);
+    container_look();
+    return os_fault_set(0, false);
+  };
+  hak_test::Outcome alone = hak_test::in_child([&] {
+    if (calls_of_a_look() < 2) return 1; /* threads are counted, files are opened */
+    return calls_of_a_look() == 0 ? 0 : 2;
+  });
+  EXPECT_TRUE(alone.exited_with(0)) << alone.describe();
+  hak_test::Outcome beside = hak_test::in_child([&] {
+    int ends[2];
+    if (pipe(ends) != 0) return 1;
+    std::thread other([&] { (void)!read(ends[0], ends, 1); });
+    const bool looked = calls_of_a_look() > 1; /* threads are counted */
+    (void)!write(ends[1], "", 1);
+    other.join();
+    return looked || calls_of_a_look() > 0 ? 2 : 0;
+  });
+  EXPECT_TRUE(beside.exited_with(0)) << beside.describe();
 }
 
 /* The container is looked at, and the heap squeezed again and again as it grows. */

@@ -7,8 +7,7 @@
  *   new              operator new throws std::bad_alloc, its nothrow form gives NULL, and the
  *                    new-handler is asked first
  *   phases           grows and shrinks in one size after the other, and keeps a little of each;
- *                    says its peak in KiB. With an argument it has a second thread, and begins
- *                    after a moment, in which the background thread can look around
+ *                    says its peak in KiB. With an argument it has a second thread
  *
  * SPDX-License-Identifier: MIT
  */
@@ -159,7 +158,7 @@ int main(int argc, char **argv) {
   else if (way == "child") child(most);
   else if (way == "new") new_operators();
   else if (way == "phases") {
-    if (most != 0) std::thread([] { pause(); }).detach(), usleep(500000);
+    if (most != 0) std::thread([] { pause(); }).detach();
     phases();
   } else return 2;
   if (way != "phases") (void)!write(1, "ok\n", 3);

@@ -248,21 +248,23 @@ TEST(SoftLimit, WhatIsDirtyFitsBelowNineTenths) {
   arena_check();
 }
 
-TEST(SoftLimit, SlackGoesToNothing) {
+/* So much of what is charged is slack: how much may stay. */
+double slack_that_stays(size_t bytes) {
+  limit_watch(bytes);
+  return static_cast<double>(limit_slack());
+}
+TEST(SoftLimit, SlackShrinks) {
   limit_set_soft(100 * kMiB);
   take(60 * kMiB); /* and some for the tables */
-  const size_t fixed = limit_charged();
-  limit_charge_anyway(80 * kMiB - fixed);
-  EXPECT_EQ(limit_slack(0), 10 * kMiB);
-  limit_charge_anyway(10 * kMiB);
-  EXPECT_NEAR(static_cast<double>(limit_slack(0)), 2.5 * kMiB, 16);
-  EXPECT_NEAR(static_cast<double>(limit_slack(10 * kMiB)), 10.0 * kMiB, 16) << "that is slack itself";
-  limit_charge_anyway(8 * kMiB);
-  EXPECT_NEAR(static_cast<double>(limit_slack(0)), 0.5 * kMiB, 16);
-  limit_charge_anyway(3 * kMiB);
-  EXPECT_EQ(limit_slack(0), 0u);
-  limit_charge_anyway(300 * kMiB);
-  EXPECT_EQ(limit_slack(0), 0u);
+  limit_charge_anyway(80 * kMiB - limit_charged());
+  EXPECT_EQ(slack_that_stays(0), 10.0 * kMiB);
+  limit_charge_anyway(6 * kMiB);
+  EXPECT_NEAR(slack_that_stays(0), 4.0 * kMiB, 16);
+  limit_charge_anyway(4 * kMiB);
+  EXPECT_NEAR(slack_that_stays(0), 90.0 / 32 * kMiB, 16);
+  EXPECT_NEAR(slack_that_stays(10 * kMiB), 10.0 * kMiB, 16) << "that is slack itself";
+  limit_charge_anyway(310 * kMiB);
+  EXPECT_NEAR(slack_that_stays(0), 400.0 / 32 * kMiB, 16) << "a limit that is far too small";
 }
 
 TEST(SoftLimit, NoneLeavesThingsAsTheyWere) {
@@ -273,7 +275,7 @@ TEST(SoftLimit, NoneLeavesThingsAsTheyWere) {
   limit_set_soft(0);
   EXPECT_FALSE(limit_is_near(SIZE_MAX));
   EXPECT_FALSE(limit_exists());
-  EXPECT_EQ(limit_slack(kMiB), SIZE_MAX);
+  EXPECT_EQ(limit_slack(), SIZE_MAX);
 }
 
 TEST(SoftLimit, MagazinesHoldLittleAndHugePagesAreNotAskedFor) {
@@ -332,7 +334,7 @@ TEST(SoftLimit, StatisticsTellTheLimitsAndWhatTheyCost) {
   void *held = hak_malloc(6 * kMiB);
   const hak_stats_t before = stats();
   limit_set_hard(1000 * kMiB);
-  limit_note_container(700 * kMiB);
+  limit_set_container(700 * kMiB);
   hak_set_soft_limit(4 * kMiB);
   const hak_stats_t after = stats();
   EXPECT_EQ(after.hard_limit, 1000 * kMiB);
@@ -374,23 +376,39 @@ TEST(Marks, AHeapThatHasFallenPassesThemAnew) {
   EXPECT_TRUE(limit_answer().squeeze);
 }
 
+/* What is dirty in the wrong place is no need: it goes. */
+TEST(Marks, BlocksThatComeAndGoDoNotPassThem) {
+  limit_set_soft(50 * kMiB);
+  take(39 * kMiB);
+  unit_t gap = take(3 * kMiB);
+  take(kMiB / 4);
+  limit_answer(); /* that for the container */
+  for (int i = 0; i < 10; i++) {
+    give(gap, 3 * kMiB);
+    unit_t larger = take(4 * kMiB);
+    EXPECT_FALSE(limit_is_passed());
+    give(larger, 4 * kMiB);
+    gap = take(3 * kMiB);
+  }
+}
+
 TEST(Marks, TheContainerIsLookedAtOfAHeapThatIsNotSmall) {
-  limit_set_container(SIZE_MAX);
   take(8 * kMiB);
   EXPECT_FALSE(limit_is_passed());
   take(16 * kMiB);
   ASSERT_TRUE(limit_is_passed());
   EXPECT_TRUE(limit_answer().look);
-  take(16 * kMiB);
-  EXPECT_FALSE(limit_answer().look) << "somebody is about to";
+  take(160 * kMiB);
+  EXPECT_FALSE(limit_is_passed()) << "once is enough";
+}
+
+TEST(Container, ItsLimitIsALimit) {
   limit_set_container(40 * kMiB);
-  take(16 * kMiB);
-  EXPECT_FALSE(limit_is_passed());
-  take(8 * kMiB);
-  EXPECT_TRUE(limit_answer().look) << "more than half of the room is taken";
+  take(30 * kMiB);
   EXPECT_FALSE(limit_is_near(0));
-  take(17 * kMiB);
+  take(8 * kMiB);
   EXPECT_TRUE(limit_is_near(0));
-  limit_set_container(40 * kMiB);
-  EXPECT_FALSE(limit_is_near(0)) << "others have left room";
+  limit_set_soft(30 * kMiB);
+  limit_set_container(1000 * kMiB);
+  EXPECT_TRUE(limit_is_near(0)) << "the tightest counts";
 }

@@ -4,7 +4,13 @@
 #include "../support/limit.h"
 #include "zone.h"
 
-enum { PROBES = 8, CREDIT_FOR_DENSE = 8 };
+enum {
+  PROBES = 8,
+  CREDIT_FOR_DENSE = 8,
+  /* SuperSlabs whose advice changes together: each change is a mapping of its own, and there may
+   * be 65 530. */
+  TOGETHER = 16,
+};
 /* Below this much heap a huge page would be a good part of it. */
 static const size_t from_bytes = HAK_MIB(8);
 
@@ -75,9 +81,6 @@ static bool slabs_are_dense(int64_t used_bytes) {
 }
 
 void dense_thins_out(unit_t first, size_t units) {
-  /* SuperSlabs for which huge pages are refused together: each change of advice is a mapping
-   * of its own, and there may be 65 530. */
-  enum { TOGETHER = 16 };
   size_t end = (first + units - 1) / SUPERSLAB_UNITS + 1;
   for (size_t n = first / SUPERSLAB_UNITS; n < end; n++) {
     if (HAK_LIKELY(!map_wants_huge_page(n))) continue;
@@ -95,4 +98,26 @@ bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
   if (!limit_allows_huge_pages(units << UNIT_SHIFT)) return false;
   bool is_large_heap = (int64_t)atomic64_load_relaxed(&large_units) >= (int64_t)(used_units / 8);
   return !is_large_heap || has_credit(first, units);
+}
+
+/* Free and clean as a whole, without huge pages. */
+static bool is_fresh(size_t superslab) {
+  const superslab_t *s = map_superslab((uint32_t)superslab);
+  return (s->used | s->dirty) == 0 && !map_wants_huge_page(superslab);
+}
+
+void dense_grows_again(unit_t first, size_t used_units) {
+  size_t from = first / SUPERSLAB_UNITS;
+  if (HAK_LIKELY(!is_fresh(from))) return;
+  /* As far as a step of growth would go: an eighth of what is there. */
+  size_t most = max_size(min_size(used_units / 8 / SUPERSLAB_UNITS, TOGETHER), 1);
+  size_t to = from + 1, end = min_size(zone_extent(first)->end / SUPERSLAB_UNITS, from + most);
+  while (to < end && is_fresh(to)) to++;
+  unit_t begin = (unit_t)(from * SUPERSLAB_UNITS), units = (unit_t)((to - from) * SUPERSLAB_UNITS);
+  if (!dense_wants_huge_pages(begin, units, used_units)) return;
+  /* Purged in parts, it has kept its tables of small pages, and without this would get small pages
+   * again (Linux 6.14 on gives up such a table when all of it is purged). */
+  os_purge(map_address(begin), (size_t)units << UNIT_SHIFT);
+  os_want_huge_pages(map_address(begin), (size_t)units << UNIT_SHIFT);
+  for (size_t n = from; n < to; n++) map_note_huge_page(n, true);
 }

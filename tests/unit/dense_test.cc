@@ -55,6 +55,29 @@ TEST_F(Dense, AHeapThatShrankAndGrowsAgainIsSeenAsItIs) {
   EXPECT_TRUE(Grows(40, 20.2));
 }
 
+/* SuperSlabs that went back as a whole are as good as new ones; of others the system would make
+ * huge pages only by filling gaps. */
+TEST_F(Dense, WhatWentBackAsAWholeGetsThemAgain) {
+  ASSERT_NE(arena_take(ZONE_HUGE, 32 * SUPERSLAB_UNITS, 1, nullptr), 0u) << "a heap that is not small";
+  const auto take = [](size_t units) { return arena_take(ZONE_SMALL, units, 1, nullptr); };
+  const unit_t run = take(2 * SUPERSLAB_UNITS);
+  const size_t superslab = run / SUPERSLAB_UNITS;
+  const auto wants = [&] { return map_wants_huge_page(superslab) && map_wants_huge_page(superslab + 1); };
+  EXPECT_TRUE(wants());
+  const auto again = [&](size_t units, bool purged) {
+    dense_thins_out(run, 1);
+    arena_give(static_cast<unit_t>(run + 2 * SUPERSLAB_UNITS - units), units);
+    if (purged) arena_purge(0);
+    ASSERT_EQ(take(units), run + 2 * SUPERSLAB_UNITS - units) << "it lies elsewhere: the test is void";
+  };
+  again(2 * SUPERSLAB_UNITS, false);
+  EXPECT_FALSE(map_wants_huge_page(superslab)) << "it is resident in small pages";
+  again(SUPERSLAB_UNITS + 1, true);
+  EXPECT_FALSE(map_wants_huge_page(superslab)) << "a part of it is in use";
+  again(2 * SUPERSLAB_UNITS, true);
+  EXPECT_TRUE(wants());
+}
+
 /* Of large blocks a step of growth is a witness: the next one gets huge pages if it is used. */
 TEST_F(Dense, LargeBlocksEarnThem) {
   constexpr size_t kUnits = 4 * SUPERSLAB_UNITS, kUsed = 10 * kUnits;

@@ -11,8 +11,9 @@ enum {
    * be 65 530. */
   TOGETHER = 16,
 };
-/* Below this much heap a huge page would be a good part of it. */
-static const size_t from_bytes = HAK_MIB(8);
+/* Below this much heap, what huge pages keep resident of slabs that are partly free is a good part of
+ * it, and what they save is too little to be measured. */
+static const size_t from_bytes = HAK_MIB(64);
 
 /* Relaxed: sums of what threads report, looked at as an estimate. */
 static atomic64 free_in_slabs_bytes, large_units;
@@ -92,27 +93,32 @@ void dense_thins_out(unit_t first, size_t units) {
   }
 }
 
+/* A good part of what is in use. */
+static bool blocks_are_large(size_t used_units) {
+  return (int64_t)atomic64_load_relaxed(&large_units) >= (int64_t)(used_units / 8);
+}
+
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
   size_t used_bytes = used_units << UNIT_SHIFT;
   if (!slabs_are_dense((int64_t)used_bytes) || used_bytes < from_bytes) return false;
   if (!limit_allows_huge_pages(units << UNIT_SHIFT)) return false;
-  bool is_large_heap = (int64_t)atomic64_load_relaxed(&large_units) >= (int64_t)(used_units / 8);
-  return !is_large_heap || has_credit(first, units);
+  return !blocks_are_large(used_units) || has_credit(first, units);
 }
 
-/* Free and clean as a whole, without huge pages. */
-static bool is_fresh(size_t superslab) {
+/* Free as a whole, and back at the system since it was in use; without huge pages. */
+static bool is_back(size_t superslab) {
   const superslab_t *s = map_superslab((uint32_t)superslab);
-  return (s->used | s->dirty) == 0 && !map_wants_huge_page(superslab);
+  return (s->used | s->dirty) == 0 && s->dirtied_ms != 0 && !map_wants_huge_page(superslab);
 }
 
 void dense_grows_again(unit_t first, size_t used_units) {
   size_t from = first / SUPERSLAB_UNITS;
-  if (HAK_LIKELY(!is_fresh(from))) return;
-  /* As far as a step of growth would go: an eighth of what is there. */
-  size_t most = max_size(min_size(used_units / 8 / SUPERSLAB_UNITS, TOGETHER), 1);
+  if (HAK_LIKELY(!is_back(from))) return;
+  /* As far as a step of growth would go, which is an eighth of what is there; and as the credit goes. */
+  size_t most = min_size(used_units / 8 / SUPERSLAB_UNITS, TOGETHER);
+  if (blocks_are_large(used_units)) most = min_size(most, witness.credit_units / SUPERSLAB_UNITS);
   size_t to = from + 1, end = min_size(zone_extent(first)->end / SUPERSLAB_UNITS, from + most);
-  while (to < end && is_fresh(to)) to++;
+  while (to < end && is_back(to)) to++;
   unit_t begin = (unit_t)(from * SUPERSLAB_UNITS), units = (unit_t)((to - from) * SUPERSLAB_UNITS);
   if (!dense_wants_huge_pages(begin, units, used_units)) return;
   /* Purged in parts, it has kept its tables of small pages, and without this would get small pages

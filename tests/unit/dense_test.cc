@@ -26,39 +26,39 @@ class Dense : public testing::Test {
 
 TEST_F(Dense, ASmallHeapGetsNone) {
   EXPECT_FALSE(Grows(2, 0));
-  EXPECT_FALSE(Grows(7.9, 0));
-  EXPECT_TRUE(Grows(8, 0));
+  EXPECT_FALSE(Grows(63.9, 0));
+  EXPECT_TRUE(Grows(64, 0));
 }
 
 TEST_F(Dense, FullSlabsGetThem) {
-  EXPECT_TRUE(Grows(40, 9.9));
-  EXPECT_TRUE(Grows(80, 19.9)) << "a quarter of all is free, and as much of what is new";
-  EXPECT_FALSE(Grows(120, 31));
+  EXPECT_TRUE(Grows(80, 19.9));
+  EXPECT_TRUE(Grows(160, 39.9)) << "a quarter of all is free, and as much of what is new";
+  EXPECT_FALSE(Grows(240, 62));
 }
 
 /* What a program of many sizes looks like: a first slab for each class, then full ones. */
 TEST_F(Dense, SoDoThoseThatBecameFullOfLate) {
-  EXPECT_FALSE(Grows(8, 5));
-  EXPECT_TRUE(Grows(10, 5.4));
-  EXPECT_TRUE(Grows(12, 5.8));
-  EXPECT_FALSE(Grows(14, 6.5)) << "a third of what is new is free";
+  EXPECT_FALSE(Grows(64, 40));
+  EXPECT_TRUE(Grows(80, 43.2));
+  EXPECT_TRUE(Grows(96, 46.4));
+  EXPECT_FALSE(Grows(112, 52)) << "a third of what is new is free";
 }
 
 TEST_F(Dense, MostlyFreeSlabsGetNone) {
-  EXPECT_FALSE(Grows(40, 31));
-  EXPECT_FALSE(Grows(42, 31.6)) << "what is new is in use, but a quarter of all only";
+  EXPECT_FALSE(Grows(80, 62));
+  EXPECT_FALSE(Grows(84, 63.2)) << "what is new is in use, but a quarter of all only";
 }
 
 TEST_F(Dense, AHeapThatShrankAndGrowsAgainIsSeenAsItIs) {
-  EXPECT_TRUE(Grows(40, 1));
-  EXPECT_FALSE(Grows(38, 20));
-  EXPECT_TRUE(Grows(40, 20.2));
+  EXPECT_TRUE(Grows(80, 2));
+  EXPECT_FALSE(Grows(76, 40));
+  EXPECT_TRUE(Grows(80, 40.4));
 }
 
 /* SuperSlabs that went back as a whole are as good as new ones; of others the system would make
  * huge pages only by filling gaps. */
 TEST_F(Dense, WhatWentBackAsAWholeGetsThemAgain) {
-  ASSERT_NE(arena_take(ZONE_HUGE, 32 * SUPERSLAB_UNITS, 1, nullptr), 0u) << "a heap that is not small";
+  ASSERT_NE(arena_take(ZONE_HUGE, 40 * SUPERSLAB_UNITS, 1, nullptr), 0u) << "a heap that is not small";
   const auto take = [](size_t units) { return arena_take(ZONE_SMALL, units, 1, nullptr); };
   const unit_t run = take(2 * SUPERSLAB_UNITS);
   const size_t superslab = run / SUPERSLAB_UNITS;
@@ -78,9 +78,22 @@ TEST_F(Dense, WhatWentBackAsAWholeGetsThemAgain) {
   EXPECT_TRUE(wants());
 }
 
+/* It is a witness, or was refused for good reasons. */
+TEST_F(Dense, ANewStepStaysAsItBegan) {
+  const unit_t ballast = arena_take(ZONE_SMALL, 8 * SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
+  ASSERT_NE(ballast, 0u);
+  const unit_t behind = ballast + 8 * SUPERSLAB_UNITS;
+  if (zone_free_units_behind(behind) < 2 * SUPERSLAB_UNITS) {
+    ASSERT_TRUE(zone_grow_behind(behind, 2 * SUPERSLAB_UNITS, 8 * SUPERSLAB_UNITS));
+  }
+  ASSERT_FALSE(map_wants_huge_page(behind / SUPERSLAB_UNITS)) << "the heap is small";
+  dense_grows_again(behind, 100 * SUPERSLAB_UNITS);
+  EXPECT_FALSE(map_wants_huge_page(behind / SUPERSLAB_UNITS));
+}
+
 /* Of large blocks a step of growth is a witness: the next one gets huge pages if it is used. */
 TEST_F(Dense, LargeBlocksEarnThem) {
-  constexpr size_t kUnits = 4 * SUPERSLAB_UNITS, kUsed = 10 * kUnits;
+  constexpr size_t kUnits = 4 * SUPERSLAB_UNITS, kUsed = 20 * kUnits;
   dense_note_large(kUsed);
   for (unit_t every : {1u, 2u, 3u}) { /* blocks of 64, 65 and 129 KiB */
     const unit_t run = arena_take(ZONE_SMALL, kUnits, 1, nullptr);

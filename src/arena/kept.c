@@ -26,6 +26,7 @@ static struct {
 /* ---- In use ----------------------------------------------------------------------*/
 size_t kept_used_units(void) { return atomic64_load_relaxed(&kept.used_units); }
 size_t kept_peak_units(void) { return kept.peak_units; }
+const inspect_field_t kept_inspected[1] = {HAK_INSPECT_VARIABLE("arena.peak_units", kept.peak_units)};
 
 size_t kept_needed_units(void) {
   size_t units = kept_used_units();

@@ -24,6 +24,7 @@ void kept_note_purged(size_t units);
 size_t kept_used_units(void);
 size_t kept_peak_units(void);   /* the most that they ever were                                */
 size_t kept_needed_units(void); /* without what lies free in slabs, as far as we have been told */
+extern const inspect_field_t kept_inspected[1];
 
 /* How many units may stay dirty. */
 size_t kept_units(void);

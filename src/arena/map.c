@@ -14,6 +14,8 @@ enum { TABLES = 6 }; /* the page map comes first and starts the window */
 static size_t mapped_to[ZONE_COUNT][TABLES];
 static size_t mapped_bytes; /* of all tables */
 
+const inspect_field_t map_inspected[1] = {HAK_INSPECT_VARIABLE("map.table_bytes", mapped_bytes)};
+
 #define GUARD_BYTES HAK_MIB(2)
 
 /* Smallest window worth having, and the largest that is asked for. */

@@ -23,6 +23,7 @@
 #ifndef HAK_MAP_H
 #define HAK_MAP_H
 
+#include "../base/inspected.h"
 #include "../os/os.h"
 
 HAK_C_BEGIN
@@ -152,6 +153,7 @@ size_t map_table_bytes_of_ends(void);
 /* One of the pieces that these lie in, from 0 on, as it was a moment ago; there may be holes
  * in it. false: there are no more. When the window has been found. */
 bool map_table_piece(unsigned index, char **at, size_t *bytes);
+extern const inspect_field_t map_inspected[1];
 
 HAK_INLINE atomic32 *map_word(size_t unit) { return (atomic32 *)the_map.base + unit; }
 /* SIZE_MAX-like values for addresses outside: compare with the_map.units. */

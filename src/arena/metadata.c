@@ -23,6 +23,9 @@ static struct {
   size_t committed_bytes; /* of both */
 } metadata = {.arrays = {.used = 2048}};
 
+const inspect_field_t metadata_inspected[1] = {
+    HAK_INSPECT_VARIABLE("metadata.committed_bytes", metadata.committed_bytes)};
+
 /* Makes [start + offset, … + bytes) of a part writable: what follows what is used. */
 static os_mapped_t use(part_t *part, char *start, char *end, size_t offset, size_t bytes) {
   size_t to = offset + bytes;

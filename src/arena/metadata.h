@@ -12,6 +12,7 @@
 #ifndef HAK_METADATA_H
 #define HAK_METADATA_H
 
+#include "../base/inspected.h"
 #include "../os/lock.h"
 
 HAK_C_BEGIN
@@ -32,6 +33,7 @@ size_t metadata_committed_bytes(void);
 /* One of the pieces that these lie in, from 0 on; there may be holes in it. false: there
  * are no more. */
 bool metadata_piece(unsigned index, char **at, size_t *bytes);
+extern const inspect_field_t metadata_inspected[1];
 
 HAK_C_END
 #endif

@@ -9,6 +9,14 @@ enum { STEP_MAX_UNITS = 32 * SUPERSLAB_UNITS };
 
 static zone_t zones[ZONE_COUNT];
 
+const inspect_field_t zone_inspected[4] = {
+    HAK_INSPECT_NUMBER("zone.bytes", sizeof(zone_t)),
+    HAK_INSPECT_ARRAY("zone.extent_count", zones[0].extent_count, ZONE_COUNT, sizeof(zone_t)),
+    /* Of the first zone; those of the next lie zone.bytes behind. */
+    HAK_INSPECT_ARRAY("zone.extent_first", zones[0].extents[0].first, ZONE_EXTENTS_MOST, sizeof(extent_t)),
+    HAK_INSPECT_ARRAY("zone.extent_end", zones[0].extents[0].end, ZONE_EXTENTS_MOST, sizeof(extent_t)),
+};
+
 void zones_prepare(const zone_kind_t kinds[ZONE_COUNT]) {
   for (int z = 0; z < ZONE_COUNT; z++) {
     unit_t first = the_map.zone_first[z];

@@ -53,6 +53,7 @@ typedef struct {
 /* When the window has been found. */
 void zones_prepare(const zone_kind_t kinds[ZONE_COUNT]);
 const zone_t *zone_look(zone_id_t zone);
+extern const inspect_field_t zone_inspected[4];
 HAK_INLINE zone_id_t zone_of(unit_t unit) {
   unsigned zone = ZONE_COUNT - 1;
   while (zone > 0 && unit < the_map.zone_first[zone]) zone--;

@@ -3,12 +3,7 @@
 
 #include <string.h>
 
-#define STRING_(x) #x
-#define STRING(x) STRING_(x)
-
-const char *version_text(void) {
-  return STRING(HAK_VERSION_MAJOR) "." STRING(HAK_VERSION_MINOR) "." STRING(HAK_VERSION_PATCH);
-}
+const char *version_text(void) { return VERSION_TEXT; }
 
 #define FIELD(type, name, meaning, is_bytes) \
   { #name, meaning, offsetof(type, name), is_bytes }

@@ -24,6 +24,10 @@ extern const field_t account_fields[ACCOUNT_FIELDS]; /* of a hak_account_t, in o
 uint64_t field_value(const void *figures, const field_t *field);
 
 /* "MAJOR.MINOR.PATCH" */
+#define VERSION_STRING_(x) #x
+#define VERSION_STRING(x) VERSION_STRING_(x)
+#define VERSION_TEXT \
+  VERSION_STRING(HAK_VERSION_MAJOR) "." VERSION_STRING(HAK_VERSION_MINOR) "." VERSION_STRING(HAK_VERSION_PATCH)
 const char *version_text(void);
 
 HAK_C_END

@@ -21,6 +21,12 @@ static struct {
   atomic32 orphanage; /* owner of slabs that sleeping threads do not use; 0: none yet */
 } pool;
 
+const inspect_field_t pool_inspected[3] = {
+    HAK_INSPECT_VARIABLE("pool.owner_count", pool.owner_count),
+    HAK_INSPECT_VARIABLE("pool.pooled_count", pool.pooled_count),
+    HAK_INSPECT_VARIABLE("pool.orphanage", pool.orphanage),
+};
+
 enum { VISITS = 4, COLLECTS = 8 };
 
 /* As many owners are pooled warm, with their empty slabs: the next thread comes

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 static atomic64 errors;
+const inspect_field_t error_inspected[1] = {HAK_INSPECT_VARIABLE("errors", errors)};
 
 static void say(error_kind_t kind, const void *address, size_t block_bytes, size_t claimed_bytes) {
   switch (kind) {

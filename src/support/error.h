@@ -6,7 +6,7 @@
 #ifndef HAK_ERROR_H
 #define HAK_ERROR_H
 
-#include "../base/base.h"
+#include "../base/inspected.h"
 
 HAK_C_BEGIN
 
@@ -43,6 +43,7 @@ void error_after_fork(void);
 
 /* Mistakes reported or ignored so far. */
 uint64_t error_count(void);
+extern const inspect_field_t error_inspected[1];
 
 /* Whether a mistake ends the program. If not, what the program did wrong may wait in
  * magazines and bitmaps until its batch is flushed, and the walker lets it. */

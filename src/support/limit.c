@@ -22,6 +22,13 @@ static atomic64 soft_bytes, container_bytes; /* as they were told, for limits_no
 /* Charged bytes from which on the heap is near each limit, and the least of them. */
 static atomic64 near_hard = {NONE}, near_soft = {NONE}, near_container = {NONE}, near_any = {NONE};
 
+const inspect_field_t limit_inspected[4] = {
+    HAK_INSPECT_VARIABLE("hard_limit", hard),
+    HAK_INSPECT_VARIABLE("soft_limit", soft_bytes),
+    HAK_INSPECT_VARIABLE("container_limit", container_bytes),
+    HAK_INSPECT_VARIABLE("charged", charged),
+};
+
 static uint64_t load(const atomic64 *value) { return atomic64_load_relaxed(value); }
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t above(uint64_t bytes, uint64_t more) { return more > NONE - bytes ? NONE : bytes + more; }

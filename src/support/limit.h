@@ -26,7 +26,7 @@
 #ifndef HAK_LIMIT_H
 #define HAK_LIMIT_H
 
-#include "../base/base.h"
+#include "../base/inspected.h"
 
 HAK_C_BEGIN
 
@@ -74,6 +74,7 @@ typedef struct {
   size_t hard, soft, container, charged;
 } limits_t;
 limits_t limits_now(void);
+extern const inspect_field_t limit_inspected[4]; /* there the hard one is UINT64_MAX where there is none */
 
 /* ---- Marks that have been passed ------------------------------------------------*/
 

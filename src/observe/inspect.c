@@ -1,0 +1,91 @@
+/* See inspect.h. SPDX-License-Identifier: MIT */
+#include "inspect.h"
+
+#include "../arena/kept.h"
+#include "../arena/metadata.h"
+#include "../arena/zone.h"
+#include "../front/capacity.h"
+#include "../front/heap.h"
+#include "../support/error.h"
+#include "../support/limit.h"
+#include "../support/tally.h"
+#include "fields.h"
+
+/* What headers show. */
+static const inspect_field_t fields[] = {
+    /* Numbers of docs/design.md ("Words"), and the sizes of the tables' elements. */
+    HAK_INSPECT_NUMBER("unit.bytes", UNIT_BYTES),
+    HAK_INSPECT_NUMBER("superslab.units", SUPERSLAB_UNITS),
+    HAK_INSPECT_NUMBER("superslab.bytes", sizeof(superslab_t)),
+    HAK_INSPECT_NUMBER("record.bytes", sizeof(unit_record_t)),
+    HAK_INSPECT_NUMBER("bitmap.bytes", UNIT_BITMAP_WORDS * sizeof(uint64_t)),
+    HAK_INSPECT_NUMBER("heap.bytes", sizeof(heap_t)),
+    HAK_INSPECT_NUMBER("class.single_from", MID_CLASS_END),
+    HAK_INSPECT_NUMBER("magazine.most", MAX_CAPACITY),
+    HAK_INSPECT_NUMBER("word.owner_shift", KIND_BITS),
+    HAK_INSPECT_NUMBER("kind.huge", KIND_HUGE),
+    HAK_INSPECT_NUMBER("state.attached", OWNER_ATTACHED),
+    HAK_INSPECT_NUMBER("state.pooled", OWNER_POOLED),
+    HAK_INSPECT_NUMBER("state.lost", OWNER_LOST),
+    /* The window. */
+    HAK_INSPECT_VARIABLE("map.base", the_map.base),
+    HAK_INSPECT_VARIABLE("map.units", the_map.units),
+    HAK_INSPECT_VARIABLE("map.records", the_map.records),
+    HAK_INSPECT_VARIABLE("map.free_bits", the_map.free_bits),
+    HAK_INSPECT_VARIABLE("map.remote_bits", the_map.remote_bits),
+    HAK_INSPECT_VARIABLE("map.superslabs", the_map.superslabs),
+    HAK_INSPECT_VARIABLE("map.heaps", the_map.heaps),
+    HAK_INSPECT_ARRAY("map.zone_first", the_map.zone_first[0], ZONE_COUNT, sizeof(unit_t)),
+    /* Size classes. */
+    HAK_INSPECT_ARRAY("class.block_bytes", size_classes[0].block_bytes, SIZE_CLASS_COUNT, sizeof(size_class_t)),
+    HAK_INSPECT_ARRAY("class.slab_units", size_classes[0].slab_units, SIZE_CLASS_COUNT, sizeof(size_class_t)),
+    HAK_INSPECT_ARRAY("class.capacity", size_classes[0].capacity, SIZE_CLASS_COUNT, sizeof(size_class_t)),
+    /* Of the tables' elements. */
+    HAK_INSPECT_MEMBER("record.run_units", unit_record_t, run_units),
+    HAK_INSPECT_MEMBER("record.free_count", unit_record_t, slab.free_count),
+    HAK_INSPECT_MEMBER("superslab.used", superslab_t, used),
+    HAK_INSPECT_MEMBER("superslab.dirty", superslab_t, dirty),
+    HAK_INSPECT_MEMBERS("heap.top", heap_t, top[0], SIZE_CLASS_COUNT, sizeof(void *)),
+    HAK_INSPECT_MEMBERS("heap.limit", heap_t, limit[0], SIZE_CLASS_COUNT, sizeof(void *)),
+    HAK_INSPECT_MEMBERS("heap.capacity", heap_t, magazines[0].capacity, SIZE_CLASS_COUNT, sizeof(magazine_t)),
+    HAK_INSPECT_MEMBERS("heap.outbox_bits", heap_t, owner.outbox[0].bits, OUTBOX_ENTRIES, sizeof(outbox_entry_t)),
+    HAK_INSPECT_MEMBERS("heap.outbox_class", heap_t, owner.outbox[0].size_class, OUTBOX_ENTRIES,
+                        sizeof(outbox_entry_t)),
+    HAK_INSPECT_MEMBER("heap.state", heap_t, owner.state),
+    HAK_INSPECT_MEMBER("heap.stripped", heap_t, owner.stripped),
+    HAK_INSPECT_MEMBER("heap.process_id", heap_t, owner.process_id),
+    HAK_INSPECT_MEMBER("heap.thread_id", heap_t, owner.thread_id),
+    HAK_INSPECT_MEMBER("heap.refills", heap_t, owner.refills),
+    HAK_INSPECT_MEMBER("heap.flushes", heap_t, owner.flushes),
+    HAK_INSPECT_MEMBER("heap.remote_frees", heap_t, owner.remote_frees),
+    HAK_INSPECT_MEMBER("heap.adoptions", heap_t, owner.adoptions),
+    /* Figures of hak_stats, under the same names. */
+    HAK_INSPECT_VARIABLE("mmap_calls", os_calls.mmap),
+    HAK_INSPECT_VARIABLE("munmap_calls", os_calls.munmap),
+    HAK_INSPECT_VARIABLE("madvise_calls", os_calls.madvise),
+    HAK_INSPECT_VARIABLE("mremap_calls", os_calls.mremap),
+    HAK_INSPECT_VARIABLE("purged_aged", tallies[TALLY_AGED]),
+    HAK_INSPECT_VARIABLE("purged_strained", tallies[TALLY_STRAINED]),
+    HAK_INSPECT_VARIABLE("purged_idle", tallies[TALLY_IDLE]),
+    HAK_INSPECT_VARIABLE("purged_trimmed", tallies[TALLY_TRIMMED]),
+    HAK_INSPECT_VARIABLE("flushed_unused", tallies[TALLY_UNUSED]),
+    HAK_INSPECT_VARIABLE("flushed_stripped", tallies[TALLY_STRIPPED]),
+    HAK_INSPECT_VARIABLE("flushed_ended", tallies[TALLY_ENDED]),
+    HAK_INSPECT_VARIABLE("purged_limited", tallies[TALLY_LIMITED]),
+};
+
+#define GROUP(fields) \
+  { fields, sizeof(fields) / sizeof *(fields) }
+
+/* Used by nobody in here, so that a linker of sections would leave it out. */
+__attribute__((visibility("default"), used)) const inspect_root_t hak_inspect_root = {
+    .mark = INSPECT_MARK,
+    .self = &hak_inspect_root,
+    .layout = INSPECT_LAYOUT,
+    .root_bytes = sizeof(inspect_root_t),
+    .field_bytes = sizeof(inspect_field_t),
+    .group_count = INSPECT_GROUPS,
+    .version = VERSION_TEXT,
+    .groups = {GROUP(fields), GROUP(map_inspected), GROUP(zone_inspected), GROUP(kept_inspected),
+               GROUP(metadata_inspected), GROUP(pool_inspected), GROUP(error_inspected), GROUP(limit_inspected)},
+};

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::limits::Limit;
 
-/// Runs, compares and measures programs under hakmem and other memory allocators.
+/// Runs, compares and measures programs under hakmem and other memory allocators, and looks into running ones.
 #[derive(Parser)]
 #[command(
     version,
@@ -30,6 +30,8 @@ pub enum Command {
     Peers(Peers),
     Bench(Bench),
     Report(Report),
+    Inspect(Inspect),
+    Diff(Diff),
 }
 
 /// Runs a program under hakmem
@@ -266,6 +268,42 @@ pub struct Report {
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub exports: Exports,
+}
+
+/// Shows what hakmem keeps in a running process, without stopping it
+///
+/// hak reads the allocator's tables from outside: nothing runs in the process, and it does not notice. The figures
+/// are those of HAKMEM_STATS, with the magazines and slabs of each thread: docs/configuration.md explains them.
+/// What changes while it is read is read again; what never holds still is said to be moving.
+///
+/// It needs the right to trace the process: as root, or as its owner where kernel.yama.ptrace_scope allows it.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  hak inspect 1234
+  hak inspect 1234 --json before.json
+  hak inspect 1234 --json - | jq .resident_live")]
+pub struct Inspect {
+    /// The process
+    #[arg(value_parser = clap::value_parser!(u32).range(1..), value_name = "PID")]
+    pub pid: u32,
+    /// Write all figures to this file, which `hak diff` reads; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Shows what changed between two looks at a process, by kind and by size class
+///
+/// The files are of `hak inspect --json`, or of HAKMEM_STATS_FILE and hak_stats_json.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  hak inspect 1234 --json before.json; sleep 60; hak inspect 1234 --json after.json; hak diff before.json after.json")]
+pub struct Diff {
+    #[arg(value_name = "BEFORE.json")]
+    pub before: PathBuf,
+    #[arg(value_name = "AFTER.json")]
+    pub after: PathBuf,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

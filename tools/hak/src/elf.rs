@@ -63,6 +63,45 @@ fn describe<H: FileHeader<Endian = Endianness>>(data: &ReadCache<File>, bits: u8
     Ok(found)
 }
 
+/// Where a file has a symbol.
+#[derive(Debug, Default)]
+pub struct Symbol {
+    /// Its address in the file's own numbering.
+    pub value: Option<u64>,
+    /// Where the file begins, in the same numbering: its first segment.
+    pub first_address: u64,
+    pub defines_hakmem: bool,
+}
+
+/// Among the dynamic symbols, or all symbols where there are others.
+pub fn symbol(file: &File, name: &[u8]) -> Result<Symbol> {
+    // SAFETY: a file that somebody changes meanwhile may be misjudged.
+    let bytes = unsafe { memmap2::Mmap::map(file) }?;
+    let bytes: &[u8] = &bytes;
+    let header = elf::FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    let mut found = Symbol::default();
+    let segments = header.program_headers(endian, bytes)?;
+    if let Some(first) = segments.iter().find(|segment| segment.p_type(endian) == elf::PT_LOAD) {
+        found.first_address = first.p_vaddr(endian) - first.p_offset(endian);
+    }
+    let sections = header.sections(endian, bytes)?;
+    for kind in [elf::SHT_DYNSYM, elf::SHT_SYMTAB] {
+        let symbols = sections.symbols(endian, bytes, kind)?;
+        for symbol in symbols.iter().filter(|symbol| !symbol.is_undefined(endian)) {
+            match symbol.name(endian, symbols.strings()) {
+                Ok(its) if its == name => found.value = Some(symbol.st_value(endian)),
+                Ok(b"hak_stats") => found.defines_hakmem = true,
+                _ => {}
+            }
+        }
+        if found.value.is_some() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

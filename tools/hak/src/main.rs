@@ -14,6 +14,7 @@ mod helpers;
 mod hooks;
 mod huge_pages;
 mod input;
+mod inspect;
 mod interrupt;
 mod library;
 mod limits;
@@ -77,5 +78,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Peers(arguments) => commands::peers::run(&arguments),
         Command::Bench(arguments) => commands::bench::run(arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Inspect(arguments) => commands::inspect::run(&arguments),
+        Command::Diff(arguments) => commands::diff::run(&arguments),
     }
 }

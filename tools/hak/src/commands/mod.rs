@@ -4,8 +4,10 @@
 pub mod bench;
 pub mod compare;
 mod comparison_end;
+pub mod diff;
 mod exports;
 pub mod generate;
+pub mod inspect;
 pub mod peers;
 mod plan;
 pub mod report;

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+//! Where everything is in the process's tables, by the names that the library gives.
+
+use anyhow::Result;
+
+use crate::failure::{BAD_INPUT, failure};
+use crate::inspect::fields::{Field, Root};
+use crate::inspect::target::Target;
+
+/// A size class.
+#[derive(Debug, Clone, Copy)]
+pub struct Class {
+    pub block_bytes: u64,
+    pub slab_units: u64,
+    pub capacity: u64,
+}
+
+pub struct Layout {
+    pub unit_bytes: u64,
+    pub superslab_units: u64,
+    pub superslab_bytes: u64,
+    pub record_bytes: u64,
+    /// Of a unit, in one of the bitmaps.
+    pub bitmap_bytes: u64,
+    pub heap_bytes: u64,
+    /// Classes from here on have slabs of one block.
+    pub single_from: usize,
+    pub magazine_most: u64,
+    pub owner_shift: u64,
+    pub kind_huge: u64,
+    pub state_attached: u64,
+    pub state_pooled: u64,
+    pub classes: Vec<Class>,
+    pub record: RecordFields,
+    pub used: Field,
+    pub dirty: Field,
+    pub heap: HeapFields,
+    pub variables: Variables,
+}
+
+pub struct RecordFields {
+    pub run_units: Field,
+    pub free_count: Field,
+}
+
+pub struct HeapFields {
+    pub top: Field,
+    pub limit: Field,
+    pub capacity: Field,
+    pub outbox_bits: Field,
+    pub outbox_class: Field,
+    pub state: Field,
+    pub stripped: Field,
+    pub process_id: Field,
+    pub thread_id: Field,
+    pub refills: Field,
+    pub flushes: Field,
+    pub remote_frees: Field,
+    pub adoptions: Field,
+}
+
+/// Read anew at each look.
+pub struct Variables {
+    pub base: Field,
+    pub units: Field,
+    pub records: Field,
+    pub free_bits: Field,
+    pub remote_bits: Field,
+    pub superslabs: Field,
+    pub heaps: Field,
+    pub zone_first: Field,
+    pub zone_bytes: u64,
+    pub extent_count: Field,
+    pub extent_first: Field,
+    pub extent_end: Field,
+    pub peak_units: Field,
+    pub table_bytes: Field,
+    pub metadata_bytes: Field,
+    pub owner_count: Field,
+    pub pooled_count: Field,
+    pub orphanage: Field,
+    /// Figures that are read as they are, by their names.
+    pub figures: Vec<(&'static str, Field)>,
+}
+
+pub const FIGURES: [&str; 17] = [
+    "mmap_calls",
+    "munmap_calls",
+    "madvise_calls",
+    "mremap_calls",
+    "errors",
+    "purged_aged",
+    "purged_strained",
+    "purged_idle",
+    "purged_trimmed",
+    "flushed_unused",
+    "flushed_stripped",
+    "flushed_ended",
+    "purged_limited",
+    "hard_limit",
+    "soft_limit",
+    "container_limit",
+    "charged",
+];
+
+impl Layout {
+    pub fn of(target: &Target, root: &Root) -> Result<Layout> {
+        let layout = Layout {
+            unit_bytes: root.number("unit.bytes")?,
+            superslab_units: root.number("superslab.units")?,
+            superslab_bytes: root.number("superslab.bytes")?,
+            record_bytes: root.number("record.bytes")?,
+            bitmap_bytes: root.number("bitmap.bytes")?,
+            heap_bytes: root.number("heap.bytes")?,
+            single_from: usize::try_from(root.number("class.single_from")?)?,
+            magazine_most: root.number("magazine.most")?,
+            owner_shift: root.number("word.owner_shift")?,
+            kind_huge: root.number("kind.huge")?,
+            state_attached: root.number("state.attached")?,
+            state_pooled: root.number("state.pooled")?,
+            classes: classes(target, root)?,
+            record: RecordFields {
+                run_units: root.member("record.run_units")?,
+                free_count: root.member("record.free_count")?,
+            },
+            used: root.member("superslab.used")?,
+            dirty: root.member("superslab.dirty")?,
+            heap: heap(root)?,
+            variables: variables(root)?,
+        };
+        // What everything is computed with; else sizes could be anything.
+        let is_power = |number: u64, most: u64| number.is_power_of_two() && number <= most;
+        let is_sane = is_power(layout.unit_bytes, 1 << 24)
+            && layout.superslab_units == 32
+            && is_power(layout.superslab_bytes, 4096)
+            && is_power(layout.record_bytes, 4096)
+            && is_power(layout.bitmap_bytes, 1 << 20)
+            && is_power(layout.heap_bytes, 1 << 20)
+            && layout.unit_bytes.is_multiple_of(target.page)
+            && layout.owner_shift < 32
+            && layout.classes.iter().all(|class| {
+                (1..=1 << 10).contains(&class.slab_units)
+                    && class.block_bytes > 0
+                    && class.capacity * class.block_bytes <= class.slab_units * layout.unit_bytes
+                    && class.capacity <= class.slab_units * layout.bitmap_bytes * 8
+            });
+        if is_sane {
+            return Ok(layout);
+        }
+        let message =
+            format!("hakmem {} in process {} has sizes that this hak does not know", root.version, target.pid);
+        Err(failure(BAD_INPUT, message))
+    }
+
+    pub fn bitmap_words(&self, class: usize) -> usize {
+        usize::try_from(self.classes[class].capacity.div_ceil(64)).expect("a slab is small")
+    }
+
+    pub fn is_single(&self, class: usize) -> bool {
+        class >= self.single_from
+    }
+}
+
+fn classes(target: &Target, root: &Root) -> Result<Vec<Class>> {
+    let array = |name: &str| root.variable(name)?.elements(target, 0);
+    let (blocks, units, capacities) =
+        (array("class.block_bytes")?, array("class.slab_units")?, array("class.capacity")?);
+    let all = blocks.iter().zip(&units).zip(&capacities);
+    let class = |((block_bytes, slab_units), capacity): ((&u64, &u64), &u64)| Class {
+        block_bytes: *block_bytes,
+        slab_units: *slab_units,
+        capacity: *capacity,
+    };
+    Ok(all.map(class).collect())
+}
+
+fn heap(root: &Root) -> Result<HeapFields> {
+    Ok(HeapFields {
+        top: root.member("heap.top")?,
+        limit: root.member("heap.limit")?,
+        capacity: root.member("heap.capacity")?,
+        outbox_bits: root.member("heap.outbox_bits")?,
+        outbox_class: root.member("heap.outbox_class")?,
+        state: root.member("heap.state")?,
+        stripped: root.member("heap.stripped")?,
+        process_id: root.member("heap.process_id")?,
+        thread_id: root.member("heap.thread_id")?,
+        refills: root.member("heap.refills")?,
+        flushes: root.member("heap.flushes")?,
+        remote_frees: root.member("heap.remote_frees")?,
+        adoptions: root.member("heap.adoptions")?,
+    })
+}
+
+fn variables(root: &Root) -> Result<Variables> {
+    let mut figures = Vec::new();
+    for name in FIGURES {
+        figures.push((name, root.variable(name)?));
+    }
+    Ok(Variables {
+        base: root.variable("map.base")?,
+        units: root.variable("map.units")?,
+        records: root.variable("map.records")?,
+        free_bits: root.variable("map.free_bits")?,
+        remote_bits: root.variable("map.remote_bits")?,
+        superslabs: root.variable("map.superslabs")?,
+        heaps: root.variable("map.heaps")?,
+        zone_first: root.variable("map.zone_first")?,
+        zone_bytes: root.number("zone.bytes")?,
+        extent_count: root.variable("zone.extent_count")?,
+        extent_first: root.variable("zone.extent_first")?,
+        extent_end: root.variable("zone.extent_end")?,
+        peak_units: root.variable("arena.peak_units")?,
+        table_bytes: root.variable("map.table_bytes")?,
+        metadata_bytes: root.variable("metadata.committed_bytes")?,
+        owner_count: root.variable("pool.owner_count")?,
+        pooled_count: root.variable("pool.pooled_count")?,
+        orphanage: root.variable("pool.orphanage")?,
+        figures,
+    })
+}

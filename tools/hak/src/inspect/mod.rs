@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+//! A running process, looked at from outside: what its hakmem keeps, and where.
+//!
+//! Everything is read with process_vm_readv and from /proc. Nothing runs in the process, nothing stops it, and
+//! pages that it has never touched are not read, as that would make them be there.
+
+pub mod census;
+pub mod fields;
+pub mod found;
+pub mod layout;
+pub mod pages;
+pub mod report;
+pub mod snapshot;
+pub mod tables;
+pub mod target;
+pub mod threads;
+
+use anyhow::Result;
+
+use crate::inspect::census::Census;
+use crate::inspect::layout::Layout;
+use crate::inspect::snapshot::Snapshot;
+use crate::inspect::tables::Tables;
+use crate::inspect::target::Target;
+
+/// A process whose hakmem has been found.
+pub struct Inspected {
+    pub target: Target,
+    pub layout: Layout,
+    pub found: found::Found,
+}
+
+impl Inspected {
+    pub fn attach(pid: u32) -> Result<Inspected> {
+        let target = Target::open(pid)?;
+        let found = found::find(&target)?;
+        let layout = Layout::of(&target, &found.root)?;
+        Ok(Inspected { target, layout, found })
+    }
+
+    /// One look.
+    pub fn look(&self) -> Result<(Tables, Census, Snapshot)> {
+        let tables = Tables::read(&self.target, &self.layout)?;
+        let census = Census::of(&tables, &self.layout);
+        let snapshot = Snapshot::of(self, &tables, &census)?;
+        Ok((tables, census, snapshot))
+    }
+}

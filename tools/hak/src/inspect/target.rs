@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+//! A process: its mappings, and its memory, read from outside.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use anyhow::Result;
+
+use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+
+/// One line of /proc/PID/maps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    pub from: u64,
+    pub to: u64,
+    pub readable: bool,
+    pub writable: bool,
+    pub executable: bool,
+    pub offset: u64,
+    pub inode: u64,
+    /// Empty for memory without a file or a name.
+    pub path: String,
+}
+
+pub struct Target {
+    pub pid: u32,
+    pub page: u64,
+    way: Way,
+}
+
+enum Way {
+    Calls,
+    /// /proc/PID/mem, where a filter of system calls forbids process_vm_readv.
+    File(File),
+}
+
+/// So many pieces may go into one call (IOV_MAX).
+const PIECES: usize = 1024;
+
+/// A piece of the process's memory, and where it goes. What cannot be read is filled with zeroes.
+pub struct Piece<'a> {
+    pub at: u64,
+    pub into: &'a mut [u8],
+}
+
+impl Target {
+    pub fn open(pid: u32) -> Result<Target> {
+        // SAFETY: sysconf has no preconditions.
+        let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+        let mut target = Target { pid, page, way: Way::Calls };
+        let mappings = target.mappings()?;
+        let Some(first) = mappings.iter().find(|mapping| mapping.readable && !mapping.path.starts_with("[v")) else {
+            let reason = "it has no memory: it has ended and waits to be collected, or is a thread of the kernel";
+            return Err(failure(BAD_INPUT, format!("process {pid} cannot be inspected: {reason}")));
+        };
+        let mut byte = [0];
+        let tried = call(pid, &mut [Piece { at: first.from, into: &mut byte }]);
+        if let Err(error) = tried {
+            if error.raw_os_error() == Some(libc::ESRCH) {
+                return Err(target.gone());
+            }
+            let file = File::open(format!("/proc/{pid}/mem")).map_err(|_| target.denied(&error))?;
+            file.read_at(&mut byte, first.from).map_err(|error| target.denied(&error))?;
+            target.way = Way::File(file);
+        }
+        Ok(target)
+    }
+
+    pub fn mappings(&self) -> Result<Vec<Mapping>> {
+        let text = fs::read_to_string(self.file("maps")).map_err(|error| self.cannot_look(&error))?;
+        Ok(text.lines().filter_map(mapping).collect())
+    }
+
+    pub fn file(&self, name: &str) -> String {
+        format!("/proc/{}/{name}", self.pid)
+    }
+
+    /// The name of the program, as the kernel has it.
+    pub fn program(&self) -> String {
+        fs::read_to_string(self.file("comm")).map_or_else(|_| "?".into(), |name| name.trim_end().into())
+    }
+
+    pub fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>> {
+        let mut into = vec![0; bytes];
+        if self.read_all(&mut [Piece { at, into: &mut into }])? > 0 {
+            let message = format!("process {}: nothing is mapped at {at:#x}, where its tables were", self.pid);
+            return Err(failure(SOMETHING_FAILED, message));
+        }
+        Ok(into)
+    }
+
+    /// Returns how many of the pieces could not be read.
+    pub fn read_all(&self, pieces: &mut [Piece]) -> Result<usize> {
+        let mut unreadable = 0;
+        let mut next = 0;
+        while next < pieces.len() {
+            let end = (next + PIECES).min(pieces.len());
+            let wanted: usize = pieces[next..end].iter().map(|piece| piece.into.len()).sum();
+            let got = match self.once(&mut pieces[next..end]) {
+                Ok(got) => got,
+                Err(error) if error.raw_os_error() == Some(libc::EFAULT) => 0,
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(self.gone()),
+                Err(error) => return Err(self.denied(&error)),
+            };
+            if got == wanted {
+                next = end;
+                continue;
+            }
+            // The system stops at the first that it cannot read. A process that has just ended has no memory either.
+            self.mappings()?;
+            let mut left = got;
+            while next < end && left >= pieces[next].into.len() {
+                left -= pieces[next].into.len();
+                next += 1;
+            }
+            if next < end {
+                pieces[next].into.fill(0);
+                unreadable += 1;
+                next += 1;
+            }
+        }
+        Ok(unreadable)
+    }
+
+    fn once(&self, pieces: &mut [Piece]) -> io::Result<usize> {
+        match &self.way {
+            Way::Calls => call(self.pid, pieces),
+            Way::File(file) => {
+                let mut got = 0;
+                for piece in pieces {
+                    match file.read_at(piece.into, piece.at) {
+                        Ok(bytes) if bytes == piece.into.len() => got += bytes,
+                        Ok(0) | Err(_) => break,
+                        Ok(bytes) => return Ok(got + bytes),
+                    }
+                }
+                Ok(got)
+            }
+        }
+    }
+
+    pub fn gone(&self) -> anyhow::Error {
+        failure(SOMETHING_FAILED, format!("process {} has ended while it was being looked at", self.pid))
+    }
+
+    fn cannot_look(&self, error: &io::Error) -> anyhow::Error {
+        match error.raw_os_error() {
+            Some(libc::ENOENT) => failure(BAD_INPUT, format!("there is no process {}", self.pid)),
+            Some(libc::ESRCH) => self.gone(),
+            _ => self.denied(error),
+        }
+    }
+
+    /// What to do about it: ptrace(2), "Ptrace access mode checking".
+    fn denied(&self, error: &io::Error) -> anyhow::Error {
+        let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+        let what = match scope.trim() {
+            "" | "0" => "only its owner may read it, if it has gained no rights, and root",
+            "1" => {
+                "only its ancestors and root may read it (kernel.yama.ptrace_scope is 1): run hak as root, \
+                 or `sysctl kernel.yama.ptrace_scope=0`"
+            }
+            "2" => "only root may read it (kernel.yama.ptrace_scope is 2)",
+            _ => "nobody may read it until the machine is started again (kernel.yama.ptrace_scope is 3)",
+        };
+        failure(SOMETHING_FAILED, format!("the memory of process {} cannot be read: {error}; {what}", self.pid))
+    }
+}
+
+fn call(pid: u32, pieces: &mut [Piece]) -> io::Result<usize> {
+    let mut local = Vec::with_capacity(pieces.len());
+    let mut remote = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        local.push(libc::iovec { iov_base: piece.into.as_mut_ptr().cast(), iov_len: piece.into.len() });
+        remote.push(libc::iovec { iov_base: piece.at as *mut libc::c_void, iov_len: piece.into.len() });
+    }
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    // SAFETY: the local pieces are slices that nobody else has; the others are addresses in the other process.
+    let got =
+        unsafe { libc::process_vm_readv(pid, local.as_ptr(), local.len() as _, remote.as_ptr(), remote.len() as _, 0) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+/// "7f00-8f00 r--p 00001000 08:01 123    /path"
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut rest = line;
+    let mut word = || {
+        rest = rest.trim_start();
+        let (word, behind) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
+        rest = behind;
+        word
+    };
+    let (range, rights, offset, _device, inode) = (word(), word(), word(), word(), word());
+    let (from, to) = range.split_once('-')?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some(Mapping {
+        from: hex(from)?,
+        to: hex(to)?,
+        readable: rights.contains('r'),
+        writable: rights.contains('w'),
+        executable: rights.contains('x'),
+        offset: hex(offset)?,
+        inode: inode.parse().ok()?,
+        path: rest.trim_start().into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_maps_are_read() {
+        let line = "7f0000001000-7f0000002000 r-xp 0000a000 fd:01 1234                       /a path/b.so (deleted)";
+        let found = mapping(line).unwrap();
+        assert_eq!(
+            (found.from, found.to, found.offset, found.inode),
+            (0x7f00_0000_1000, 0x7f00_0000_2000, 0xa000, 1234)
+        );
+        assert!(found.readable && found.executable && !found.writable);
+        assert_eq!(found.path, "/a path/b.so (deleted)");
+        assert_eq!(mapping("1000-2000 rw-p 00000000 00:00 0 ").unwrap().path, "");
+        assert_eq!(mapping("1000 rw-p"), None);
+    }
+
+    #[test]
+    fn a_process_that_ends_meanwhile_is_noticed() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let target = Target::open(child.id()).unwrap();
+        let at = target.mappings().unwrap()[0].from;
+        assert!(target.read(at, 4).is_ok());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said = |error: anyhow::Error| error.to_string();
+        assert!(said(target.read(at, 4).unwrap_err()).contains("has ended while it was being looked at"));
+        assert!(said(target.mappings().unwrap_err()).contains("there is no process"));
+    }
+
+    #[test]
+    fn memory_is_read_and_what_cannot_be_is_zero() {
+        let target = Target::open(std::process::id()).unwrap();
+        let text = *b"some text in this process";
+        let (mut one, mut none, mut other) = ([1; 4], [1; 8], [1; 4]);
+        let at = text.as_ptr() as u64;
+        let mut pieces =
+            [Piece { at, into: &mut one }, Piece { at: 8, into: &mut none }, Piece { at: at + 5, into: &mut other }];
+        assert_eq!(target.read_all(&mut pieces).unwrap(), 1);
+        assert_eq!((&one, none, &other), (b"some", [0; 8], b"text"));
+        assert!(target.read(8, 8).is_err());
+    }
+}

@@ -1,0 +1,150 @@
+/*
+ * Heaps for tests/inspect.rs to look at: heap_program quiet|churn.
+ *
+ * Says what it thinks of itself (hak_stats_json) or "ready" on standard output, and goes on when a line comes
+ * in or standard input ends.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+typedef bool write_fn(void *context, const char *text, size_t bytes);
+#ifdef LINKED
+void hak_stats_json(write_fn *write, void *context);
+#endif
+
+enum { BLOCKS = 30000, WORKERS = 3, HELD = 20000, HELD_BYTES = 64 };
+static char *blocks[BLOCKS];
+static pthread_barrier_t barrier;
+
+static void check(bool is_fine) {
+  if (!is_fine) _exit(9);
+}
+static char *filled(size_t bytes) {
+  char *block = malloc(bytes);
+  check(block != NULL);
+  return memset(block, 1, bytes);
+}
+static void await_line(void) {
+  char c = 0;
+  while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n') {
+  }
+}
+
+/* ---- A heap of all kinds of memory, of which nobody changes anything ------------------------*/
+
+static bool to_stdout(void *context, const char *text, size_t bytes) {
+  (void)context;
+  return write(STDOUT_FILENO, text, bytes) == (ssize_t)bytes;
+}
+
+static void say_json(void) {
+#ifdef LINKED
+  hak_stats_json(to_stdout, NULL);
+#else
+  static void (*json)(write_fn *, void *);
+  if (json == NULL) *(void **)&json = dlsym(RTLD_DEFAULT, "hak_stats_json");
+  check(json != NULL);
+  json(to_stdout, NULL);
+#endif
+  check(write(STDOUT_FILENO, ".\n", 2) == 2);
+}
+
+/* Frees blocks of the first thread's: they wait in the outbox and in remote bitmaps. */
+static void *work(void *name) {
+  prctl(PR_SET_NAME, name, 0, 0, 0);
+  size_t from = (size_t)((char *)name)[7] - '0';
+  for (size_t i = from; i < BLOCKS / 3; i += 7) free(blocks[i]), blocks[i] = NULL;
+  char *kept[200];
+  for (size_t i = 0; i < 200; i++) kept[i] = filled(100 + i * 10);
+  for (size_t i = 0; i < 200; i += 3) free(kept[i]);
+  pthread_barrier_wait(&barrier);
+  for (;;) pause();
+  return NULL;
+}
+
+static void *end(void *nothing) {
+  for (size_t i = 0; i < 1000; i++) free(filled(i));
+  return nothing;
+}
+
+static void quiet(void) {
+  static char names[WORKERS][16] = {"worker 0", "worker 1", "worker 2"};
+  pthread_t thread;
+  pthread_barrier_init(&barrier, NULL, WORKERS + 1);
+  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = filled(16 + i % 40 * 24);
+  char *large[8], *huge[3];
+  for (size_t i = 0; i < 8; i++) large[i] = filled(((size_t)i + 1) * 100000);
+  for (size_t i = 0; i < 3; i++) huge[i] = malloc((size_t)(5 + i) << 20);
+  memset(huge[0], 1, 3u << 20), memset(huge[2], 1, 512u << 10);
+  /* Pages that are only read are nobody's memory. */
+  unsigned sum = 0;
+  for (size_t at = 0; at < 4u << 20; at += 4096) sum += ((volatile unsigned char *)huge[1])[at];
+  check(sum == 0);
+  free(large[2]), free(huge[2]);
+  for (size_t i = BLOCKS / 2; i < BLOCKS; i++)
+    if (i % 5 != 0) free(blocks[i]);
+  for (size_t i = 0; i < WORKERS; i++) check(pthread_create(&thread, NULL, work, names[i]) == 0);
+  pthread_barrier_wait(&barrier);
+  check(pthread_create(&thread, NULL, end, NULL) == 0 && pthread_join(thread, NULL) == 0);
+  usleep(50000); /* workers have gone to sleep; nothing depends on it but that they do not run any more */
+  say_json();
+  await_line();
+  /* What has changed then is known. */
+  for (size_t i = 0; i < 10; i++) filled(3000);
+  filled(20u << 20);
+  say_json();
+  await_line();
+}
+
+/* ---- Threads that never rest -----------------------------------------------------------------*/
+
+static volatile bool ends;
+
+static void *churn(void *number) {
+  char **held = calloc(HELD, sizeof *held);
+  unsigned random = (unsigned)(size_t)number * 2654435761u + 1;
+  check(held != NULL);
+  for (size_t i = 0; i < HELD; i++) held[i] = filled(HELD_BYTES);
+  pthread_barrier_wait(&barrier);
+  while (!ends) {
+    random = random * 1664525u + 1013904223u;
+    size_t at = random % HELD;
+    char *other = filled(random >> 8 & 0xffff);
+    free(held[at]);
+    held[at] = filled(HELD_BYTES);
+    free(other);
+  }
+  for (size_t i = 0; i < HELD; i++) {
+    for (size_t b = 0; b < HELD_BYTES; b++) check(held[i][b] == 1);
+    free(held[i]);
+  }
+  free(held);
+  return NULL;
+}
+
+static void churn_in_threads(void) {
+  pthread_t threads[WORKERS];
+  pthread_barrier_init(&barrier, NULL, WORKERS + 1);
+  for (size_t i = 0; i < WORKERS; i++) check(pthread_create(&threads[i], NULL, churn, (void *)i) == 0);
+  pthread_barrier_wait(&barrier);
+  check(write(STDOUT_FILENO, "ready\n", 6) == 6);
+  await_line();
+  ends = true;
+  for (size_t i = 0; i < WORKERS; i++) check(pthread_join(threads[i], NULL) == 0);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "quiet") == 0) quiet();
+  else if (argc == 2 && strcmp(argv[1], "churn") == 0) churn_in_threads();
+  else return 2;
+  return 0;
+}

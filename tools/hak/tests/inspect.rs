@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT
+//! `hak inspect` and `hak diff`: what they say of a process is what the process knows of itself.
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use common::{cc, hak, library};
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+const PROGRAM: &str = include_str!("data/heap_program.c");
+const NOBODY: u32 = 65534;
+
+/// A process under test, which ends when it is dropped.
+struct Running {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Running { child, stdin, stdout }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the program has ended");
+        line
+    }
+
+    /// What it says of itself.
+    fn json(&mut self) -> Value {
+        let mut text = String::new();
+        loop {
+            let line = self.line();
+            if line == ".\n" {
+                return serde_json::from_str(&text).unwrap();
+            }
+            text += &line;
+        }
+    }
+
+    fn go_on(&mut self) {
+        self.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    fn end(mut self) -> Option<i32> {
+        self.stdin = None;
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn heap_program(directory: &Path, flags: &[&str]) -> PathBuf {
+    let program = directory.join("heap_program");
+    cc(&program, PROGRAM, &[flags, &["-pthread"]].concat());
+    program
+}
+
+/// Preloaded, and without the background thread, so that nothing changes by itself.
+fn preloaded(program: &Path, library: &Path, shape: &str) -> Command {
+    let mut command = Command::new(program);
+    command.arg(shape).env("LD_PRELOAD", library).env("HAKMEM_INT", "off");
+    command
+}
+
+fn look(pid: &str) -> Value {
+    let output = hak().args(["inspect", pid, "--json", "-"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Every figure that the process has, by its name, also those of each class.
+fn assert_same(inside: &Value, outside: &Value) {
+    let inside = inside.as_object().unwrap();
+    assert!(inside.len() > 45, "{} figures", inside.len());
+    for (name, value) in inside {
+        assert_eq!(&outside[name], value, "{name}");
+    }
+}
+
+#[test]
+fn figures_from_outside_are_those_from_inside() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = heap_program(directory.path(), &["-ldl"]);
+    let mut running = Running::start(&mut preloaded(&program, &library(), "quiet"));
+    let inside = running.json();
+    let outside = look(&running.pid());
+    assert_same(&inside, &outside);
+    // Of each kind there is something, or the comparison says little.
+    let kinds = ["live", "cached", "outboxes", "free_in_slabs", "slab_tails", "dirty", "metadata"];
+    for kind in kinds {
+        assert!(outside[format!("resident_{kind}")].as_u64().unwrap() > 0, "{kind}");
+    }
+    assert_eq!(outside["is_measured"], true);
+    assert_eq!(outside["inspect"]["moving_superslab_count"], 0);
+    assert_eq!(outside["inspect"]["moving_heap_count"], 0);
+
+    // By thread: the sums are the account's, and the names those that the system has.
+    let heaps = outside["heaps"].as_array().unwrap();
+    let sum = |field: &str| heaps.iter().map(|heap| heap[field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum("cached"), outside["cached"].as_u64().unwrap());
+    assert_eq!(sum("outboxes"), outside["outboxes"].as_u64().unwrap());
+    assert_eq!(sum("free_in_slabs"), outside["free_in_slabs"].as_u64().unwrap());
+    for name in ["heap_program", "worker 0", "worker 1", "worker 2"] {
+        let its = heaps.iter().find(|heap| heap["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+        assert!(its["cached"].as_u64().unwrap() > 0, "{name}");
+    }
+    assert!(heaps.iter().any(|heap| heap["state"] == "pooled"), "of the thread that has ended");
+
+    running.go_on();
+    assert_same(&running.json(), &look(&running.pid()));
+    assert_eq!(running.end(), Some(0));
+}
+
+/// A program that is linked with libhakmem.a; also one without symbols, which its mark gives away.
+#[test]
+fn linked_programs_are_inspected() {
+    let archive = library().with_file_name("libhakmem.a");
+    let directory = tempfile::tempdir().unwrap();
+    for flags in [&[][..], &["-s"], &["-static"], &["-static", "-s"], &["-static-pie", "-s", "-Wl,--gc-sections"]] {
+        let all = [&["-DLINKED", archive.to_str().unwrap(), "-pthread"], flags].concat();
+        let program = heap_program(directory.path(), &all);
+        let mut running = Running::start(Command::new(&program).arg("quiet").env("HAKMEM_INT", "off"));
+        let inside = running.json();
+        let outside = look(&running.pid());
+        assert_same(&inside, &outside);
+        let remarks = outside["inspect"]["remarks"].to_string();
+        assert_eq!(remarks.contains("found by their mark"), flags.contains(&"-s"), "{flags:?}: {remarks}");
+        assert_eq!(running.end(), Some(0));
+    }
+}
+
+/// Deleted, or replaced by another file, since the process began: inspected all the same, by whoever owns it.
+#[test]
+fn libraries_whose_files_are_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = heap_program(directory.path(), &["-ldl"]);
+    let copy = directory.path().join("libhakmem.so");
+    // Root may open files that have no name any more.
+    let is_root = is_root_here();
+    for replaced in [false, true] {
+        fs::copy(library(), &copy).unwrap();
+        let mut command = preloaded(&program, &copy, "quiet");
+        if is_root {
+            command.uid(NOBODY);
+        }
+        let mut running = Running::start(&mut command);
+        let inside = running.json();
+        fs::remove_file(&copy).unwrap();
+        if replaced {
+            fs::write(&copy, "something else").unwrap();
+        }
+        assert_same(&inside, &look(&running.pid()));
+        let mut as_owner = Command::new(common::BINARY);
+        as_owner.args(["inspect", &running.pid(), "--json", "-"]);
+        if is_root {
+            as_owner.uid(NOBODY);
+        }
+        let output = as_owner.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let outside: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_same(&inside, &outside);
+        let remarks = outside["inspect"]["remarks"].to_string();
+        assert!(remarks.contains("deleted or replaced"), "{remarks}");
+    }
+}
+
+fn is_root_here() -> bool {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+#[test]
+fn a_program_that_never_rests_is_looked_at_a_hundred_times() {
+    const HELD: i64 = 3 * 20000;
+    let directory = tempfile::tempdir().unwrap();
+    let program = heap_program(directory.path(), &["-ldl"]);
+    let mut running = Running::start(Command::new(&program).arg("churn").env("LD_PRELOAD", library()));
+    assert_eq!(running.line(), "ready\n");
+    for _ in 0..100 {
+        let seen = look(&running.pid());
+        let figure = |name: &str| seen[name].as_i64().unwrap();
+        // What a thread moves between magazines and slabs in the middle of a look is a batch here and there.
+        let held = seen["classes"].as_array().unwrap().iter().find(|class| class["block_bytes"] == 64).unwrap();
+        let held = held["live_count"].as_i64().unwrap();
+        assert!((held - HELD).abs() < HELD / 10, "{held} blocks are held, of {HELD}");
+        // Units are of one kind each, but those that are just being taken or given.
+        let blocks = figure("slab_bytes") + figure("large_bytes") + figure("huge_bytes");
+        let known = blocks + figure("slab_tails") + figure("dirty_free") + figure("clean_free");
+        assert!((known - figure("committed")).abs() <= 4 << 20, "{known} of {}", figure("committed"));
+        assert!(figure("resident") <= figure("mapped") && figure("resident") > HELD * 64);
+    }
+    // It has noticed nothing: all blocks are as they were.
+    assert_eq!(running.end(), Some(0));
+}
+
+#[test]
+fn what_changed_is_shown_by_kind_and_class() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = heap_program(directory.path(), &["-ldl"]);
+    let (before, after) = (directory.path().join("before.json"), directory.path().join("after.json"));
+    let mut running = Running::start(&mut preloaded(&program, &library(), "quiet"));
+    let inside = directory.path().join("inside.json");
+    fs::write(&inside, running.json().to_string()).unwrap();
+    hak().args(["inspect", &running.pid(), "--json"]).arg(&before).assert().success().stdout(contains("in all"));
+    running.go_on();
+    running.json();
+    hak().args(["inspect", &running.pid(), "--json"]).arg(&after).assert().success();
+    let diff = |before: &Path, after: &Path| hak().arg("diff").arg(before).arg(after).assert().success();
+    // Ten blocks of 3000 bytes, and one of 20 MiB.
+    let row = |start: &'static str, words: &'static [&'static str]| {
+        let is_it =
+            move |line: &str| line.trim_start().starts_with(start) && words.iter().all(|word| line.contains(word));
+        predicate::function(move |text: &str| text.lines().any(is_it))
+    };
+    diff(&before, &after).stdout(row("live", &["+20.03"]).and(row("3072", &["+10 "])));
+    diff(&after, &before).stdout(row("live", &["-20.03"]).and(row("3072", &["-10 "])));
+    // The library's own statistics are as good.
+    diff(&inside, &before).stdout(contains("Nothing has changed"));
+    diff(&inside, &after).stdout(row("3072", &["+10 "]));
+}
+
+#[test]
+fn what_cannot_be_inspected_is_named() {
+    let refused = |pid: &str, code: i32, reason: &str| {
+        hak().args(["inspect", pid]).assert().code(code).stdout("").stderr(contains(reason.to_owned()));
+    };
+    refused("0", 2, "invalid value");
+    refused("x", 2, "invalid value");
+    refused("4194305", 2, "there is no process 4194305"); // beyond what the kernel counts to
+    refused("4294967295", 2, "there is no process");
+    refused(&std::process::id().to_string(), 2, "does not run under hakmem");
+
+    let mut ended = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
+    // Its end of the pipe is closed when it has ended; it is not waited for yet.
+    std::io::Read::read_to_end(&mut ended.stdout.take().unwrap(), &mut Vec::new()).unwrap();
+    while !fs::read_to_string(format!("/proc/{}/stat", ended.id())).unwrap().contains(") Z") {}
+    refused(&ended.id().to_string(), 2, "it has ended");
+    ended.wait().unwrap();
+}
+
+/// Other versions of the library, as far as a tool can see them.
+#[test]
+fn other_layouts_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    let wait = "int main(void) { puts(\"ready\"); fflush(stdout); return getchar() != EOF; }\n";
+    let root = |layout: u32, self_: &str| {
+        format!(
+            "#include <stdio.h>\nconst struct {{ char mark[16]; const void *self; unsigned layout, root, field, \
+             groups; char version[16]; }} hak_inspect_root = {{\"hakmem's tables\", {self_}, {layout}, 56, 56, 0, \
+             \"9.8.7\"}};\n{wait}"
+        )
+    };
+    let older = format!("#include <stdio.h>\nvoid hak_stats(void) {{}}\n{wait}");
+    let cases = [
+        (root(99, "&hak_inspect_root"), "hakmem 9.8.7, whose tables have layout 99, and this hak reads layout 1"),
+        (root(1, "&hak_inspect_root"), "hakmem 9.8.7 has no field 'unit.bytes'"),
+        (root(1, "0"), "does not run under hakmem"),
+        (older, "cannot be inspected: it has no symbol hak_inspect_root"),
+    ];
+    for (source, reason) in cases {
+        cc(&program, &source, &["-rdynamic"]);
+        let mut running = Running::start(&mut Command::new(&program));
+        assert_eq!(running.line(), "ready\n");
+        hak().args(["inspect", &running.pid()]).assert().code(2).stderr(contains(reason));
+        assert_eq!(running.end(), Some(0));
+    }
+}
+
+#[test]
+fn who_may_not_read_it_is_told_what_to_do() {
+    if !is_root_here() {
+        hak().args(["inspect", "1"]).assert().code(1).stderr(contains("cannot be read"));
+        return;
+    }
+    let mut sleeping = Running::start(&mut Command::new("cat"));
+    let pid = sleeping.pid();
+    let output = Command::new(common::BINARY).args(["inspect", &pid]).uid(NOBODY).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cannot be read") && said.contains("root"), "{said}");
+    sleeping.stdin = None;
+}
+
+#[test]
+fn files_that_make_no_sense_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = heap_program(directory.path(), &["-ldl"]);
+    let mut running = Running::start(&mut preloaded(&program, &library(), "quiet"));
+    running.json();
+    let good = directory.path().join("good.json");
+    hak().args(["inspect", &running.pid(), "--json"]).arg(&good).assert().success();
+    let text = fs::read_to_string(&good).unwrap();
+    let file = directory.path().join("bad.json");
+    let cases = [
+        (text[..text.len() / 2].to_owned(), "cut off"),
+        (String::new(), "cut off"),
+        ("something else".into(), "no file of hak inspect"),
+        ("{\"format\": \"hakmem results\"}".into(), "it has no 'committed'"),
+        (text.replace("\"format\": 1", "\"format\": 99"), "written by a newer hak: format 99"),
+        (text.replace("\"resident_live\"", "\"resident_other\""), "damaged: missing field `resident_live`"),
+        (text.replacen("\"live_count\": ", "\"live_count\": -", 1), "damaged"),
+    ];
+    for (bad, reason) in cases {
+        fs::write(&file, &bad).unwrap();
+        for pair in [[&good, &file], [&file, &good]] {
+            let reason = contains("bad.json").and(contains(reason));
+            hak().arg("diff").args(pair).assert().code(2).stdout("").stderr(reason);
+        }
+    }
+    hak().args(["diff", "/no/file"]).arg(&good).assert().code(2).stderr(contains("/no/file"));
+
+    // A full disk: what was found is shown all the same.
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let shown = contains("held by the program");
+    hak()
+        .args(["inspect", &running.pid(), "--json", "/dev/full"])
+        .assert()
+        .code(1)
+        .stdout(shown)
+        .stderr(contains("cannot write /dev/full: No space left on device"));
+    hak()
+        .args(["inspect", &running.pid(), "--json", "/no/such/file"])
+        .assert()
+        .code(2)
+        .stderr(contains("/no/such/file"));
+    for arguments in [&["inspect", &running.pid()][..], &["diff", good.to_str().unwrap(), good.to_str().unwrap()]] {
+        let output = Command::new(common::BINARY).args(arguments).stdout(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("No space left on device"));
+    }
+}

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -282,7 +283,9 @@ pub struct Report {
 Examples:
   hak inspect 1234
   hak inspect 1234 --json before.json
-  hak inspect 1234 --json - | jq .resident_live")]
+  hak inspect 1234 --json - | jq .resident_live
+  hak inspect 1234 --map
+  hak inspect 1234 --html heap.html --every 1s --count 30")]
 pub struct Inspect {
     /// The process
     #[arg(value_parser = clap::value_parser!(u32).range(1..), value_name = "PID")]
@@ -290,6 +293,22 @@ pub struct Inspect {
     /// Write all figures to this file, which `hak diff` reads; - is standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Draw the heap: a cell for each 64 KiB, a line for each 2 MiB
+    ///
+    /// In colours on a terminal, unless NO_COLOR is set, else in letters. What is dense is brighter, or a capital.
+    #[arg(long)]
+    pub map: bool,
+    /// Write the picture as a page to this file, on which each cell says what it is
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Look again and again, so often: 500ms, 1s, 2m; the page gets a slider
+    ///
+    /// If the process ends, or Ctrl-C comes, what was seen until then is written. --json has the last look.
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "count")]
+    pub every: Option<Duration>,
+    /// How many times to look
+    #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub count: Option<u32>,
 }
 
 /// Shows what changed between two looks at a process, by kind and by size class
@@ -304,6 +323,22 @@ pub struct Diff {
     pub before: PathBuf,
     #[arg(value_name = "AFTER.json")]
     pub after: PathBuf,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let milliseconds = match unit {
+        "ms" => Some(1),
+        "s" => Some(1000),
+        "m" => Some(60_000),
+        _ => None,
+    };
+    let whole = number.parse::<u32>().ok().filter(|number| *number > 0);
+    match (whole, milliseconds) {
+        (Some(number), Some(each)) => Ok(Duration::from_millis(u64::from(number) * each)),
+        _ => Err("expected a whole number with ms, s or m, as 500ms".into()),
+    }
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

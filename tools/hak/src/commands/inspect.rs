@@ -1,26 +1,111 @@
 // SPDX-License-Identifier: MIT
 //! `hak inspect`
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use anyhow::Result;
 
 use crate::cli::Inspect;
-use crate::inspect::{Inspected, report};
+use crate::failure::{BAD_INPUT, INTERRUPTED, failure};
+use crate::inspect::picture::Frame;
+use crate::inspect::{Inspected, picture_text, report};
+use crate::interrupt;
 use crate::output::{self, Output};
-use crate::report::table;
+use crate::report::{html_map, table};
+
+/// The files that are asked for, and what is shown.
+struct Wanted {
+    json: Option<Output>,
+    html: Option<Output>,
+    map: bool,
+    /// Standard output is a file's.
+    is_taken: bool,
+}
 
 pub fn run(arguments: &Inspect) -> Result<u8> {
-    let json = arguments.json.as_deref().map(Output::of).transpose()?;
+    let file = |name: &Option<std::path::PathBuf>| name.as_deref().map(Output::of).transpose();
+    let (json, html) = (file(&arguments.json)?, file(&arguments.html)?);
+    if json == Some(Output::Standard) && html == Some(Output::Standard) {
+        return Err(failure(BAD_INPUT, "--json and --html cannot both go to standard output"));
+    }
+    let is_taken = json == Some(Output::Standard) || html == Some(Output::Standard);
+    let wanted = Wanted { json, html, map: arguments.map, is_taken };
     let inspected = Inspected::attach(arguments.pid)?;
-    let (_, _, snapshot) = inspected.look()?;
-    let text = report::text(&snapshot, table::width());
-    match &json {
-        None => output::print(&text)?,
-        Some(Output::Standard) => output::print(&snapshot.json()?)?,
-        Some(file) => {
-            // What was gathered is shown, whatever becomes of the file.
-            output::print(&text)?;
-            file.write(snapshot.json()?.as_bytes())?;
+    let (Some(every), Some(count)) = (arguments.every, arguments.count) else {
+        let frame = look(&inspected, &wanted)?;
+        show(&frame, &wanted)?;
+        write(&[frame], &wanted)?;
+        return Ok(0);
+    };
+    interrupt::watch()?;
+    let mut frames = Vec::new();
+    let ended = watch(&inspected, every, count, &wanted, &mut frames);
+    if frames.is_empty() {
+        return ended;
+    }
+    // Whatever ended it: what was gathered is kept.
+    let written = write(&frames, &wanted);
+    if ended.is_err()
+        && let Err(error) = &written
+    {
+        output::say(format_args!("hak: {error:#}"));
+    }
+    let code = ended?;
+    written.map(|()| code)
+}
+
+fn watch(inspected: &Inspected, every: Duration, count: u32, wanted: &Wanted, frames: &mut Vec<Frame>) -> Result<u8> {
+    const NAP: Duration = Duration::from_millis(20);
+    let start = Instant::now();
+    for number in 0..count {
+        let due = every * number;
+        while start.elapsed() < due && !interrupt::requested() {
+            thread::sleep(NAP.min(due.saturating_sub(start.elapsed())));
         }
+        if interrupt::requested() {
+            return Ok(INTERRUPTED);
+        }
+        let frame = look(inspected, wanted)?;
+        let shown = show(&frame, wanted);
+        // Only the page needs more than the last one.
+        if wanted.html.is_none() {
+            frames.clear();
+        }
+        frames.push(frame);
+        shown?;
     }
     Ok(0)
+}
+
+fn look(inspected: &Inspected, wanted: &Wanted) -> Result<Frame> {
+    let (tables, census, snapshot) = inspected.look()?;
+    if wanted.map || wanted.html.is_some() {
+        return Ok(Frame::of(inspected, &tables, &census, snapshot));
+    }
+    Ok(Frame { snapshot, superslabs: Vec::new() })
+}
+
+fn show(frame: &Frame, wanted: &Wanted) -> Result<()> {
+    if wanted.is_taken {
+        return Ok(());
+    }
+    let mut text = report::text(&frame.snapshot, table::width());
+    if wanted.map {
+        text += &picture_text::text(frame, picture_text::wants_colours());
+    }
+    output::print(&text)
+}
+
+/// Both, even if the first fails.
+fn write(frames: &[Frame], wanted: &Wanted) -> Result<()> {
+    let last = &frames[frames.len() - 1];
+    let json = wanted.json.as_ref().map_or(Ok(()), |file| file.write(last.snapshot.json()?.as_bytes()));
+    let html = wanted.html.as_ref().map_or(Ok(()), |file| file.write(html_map::page(frames)?.as_bytes()));
+    if json.is_err()
+        && let Err(error) = &html
+    {
+        output::say(format_args!("hak: {error:#}"));
+    }
+    json.and(html)
 }

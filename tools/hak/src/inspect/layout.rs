@@ -130,7 +130,7 @@ impl Layout {
         };
         // What everything is computed with; else sizes could be anything.
         let is_power = |number: u64, most: u64| number.is_power_of_two() && number <= most;
-        let is_sane = is_power(layout.unit_bytes, 1 << 24)
+        let is_sane = layout.unit_bytes == 64 << 10
             && layout.superslab_units == 32
             && is_power(layout.superslab_bytes, 4096)
             && is_power(layout.record_bytes, 4096)

@@ -9,6 +9,8 @@ pub mod fields;
 pub mod found;
 pub mod layout;
 pub mod pages;
+pub mod picture;
+pub mod picture_text;
 pub mod report;
 pub mod snapshot;
 pub mod tables;

@@ -129,7 +129,7 @@ impl Tables {
             tables.is_measured &= tables.metadata_resident_bytes.is_some();
         }
         if !tables.is_measured {
-            target.mappings()?; // if it has ended, that is why
+            target.check()?; // if it has ended, that is why
         }
         Ok(tables)
     }

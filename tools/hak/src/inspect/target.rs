@@ -27,6 +27,8 @@ pub struct Target {
     pub pid: u32,
     pub page: u64,
     way: Way,
+    /// It was there once.
+    is_known: bool,
 }
 
 enum Way {
@@ -48,7 +50,7 @@ impl Target {
     pub fn open(pid: u32) -> Result<Target> {
         // SAFETY: sysconf has no preconditions.
         let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-        let mut target = Target { pid, page, way: Way::Calls };
+        let mut target = Target { pid, page, way: Way::Calls, is_known: false };
         let mappings = target.mappings()?;
         let Some(first) = mappings.iter().find(|mapping| mapping.readable && !mapping.path.starts_with("[v")) else {
             let reason = "it has no memory: it has ended and waits to be collected, or is a thread of the kernel";
@@ -64,6 +66,7 @@ impl Target {
             file.read_at(&mut byte, first.from).map_err(|error| target.denied(&error))?;
             target.way = Way::File(file);
         }
+        target.is_known = true;
         Ok(target)
     }
 
@@ -108,7 +111,7 @@ impl Target {
                 continue;
             }
             // The system stops at the first that it cannot read. A process that has just ended has no memory either.
-            self.mappings()?;
+            self.check()?;
             let mut left = got;
             while next < end && left >= pieces[next].into.len() {
                 left -= pieces[next].into.len();
@@ -140,14 +143,19 @@ impl Target {
         }
     }
 
-    pub fn gone(&self) -> anyhow::Error {
+    /// Whether it is there still. What has ended and is not waited for yet has no memory any more.
+    pub fn check(&self) -> Result<()> {
+        if self.mappings()?.is_empty() { Err(self.gone()) } else { Ok(()) }
+    }
+
+    fn gone(&self) -> anyhow::Error {
         failure(SOMETHING_FAILED, format!("process {} has ended while it was being looked at", self.pid))
     }
 
     fn cannot_look(&self, error: &io::Error) -> anyhow::Error {
         match error.raw_os_error() {
-            Some(libc::ENOENT) => failure(BAD_INPUT, format!("there is no process {}", self.pid)),
-            Some(libc::ESRCH) => self.gone(),
+            Some(libc::ENOENT) if !self.is_known => failure(BAD_INPUT, format!("there is no process {}", self.pid)),
+            Some(libc::ENOENT | libc::ESRCH) => self.gone(),
             _ => self.denied(error),
         }
     }
@@ -231,10 +239,15 @@ mod tests {
         let at = target.mappings().unwrap()[0].from;
         assert!(target.read(at, 4).is_ok());
         child.kill().unwrap();
+        // First as one that waits to be collected, which has no memory; then as none.
+        while !fs::read_to_string(target.file("stat")).unwrap().contains(") Z") {}
+        let says_so = |error: anyhow::Error| error.to_string().contains("has ended while it was being looked at");
+        assert!(says_so(target.read(at, 4).unwrap_err()));
+        assert!(says_so(target.check().unwrap_err()));
         child.wait().unwrap();
-        let said = |error: anyhow::Error| error.to_string();
-        assert!(said(target.read(at, 4).unwrap_err()).contains("has ended while it was being looked at"));
-        assert!(said(target.mappings().unwrap_err()).contains("there is no process"));
+        assert!(says_so(target.read(at, 4).unwrap_err()));
+        assert!(says_so(target.check().unwrap_err()));
+        assert!(says_so(target.mappings().unwrap_err()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::report::{html_compare, html_suite};
 use crate::results::{Kind, Results, State};
 use crate::stats;
 
-const STYLE: &str = include_str!("page.css");
+pub const STYLE: &str = include_str!("page.css");
 
 /// Of the first results in full; of several also their course. Ratios are to the baseline, or to the
 /// best where that is asked for.

@@ -9,6 +9,7 @@ pub mod format;
 pub mod history;
 pub mod html;
 pub mod html_compare;
+pub mod html_map;
 pub mod html_rows;
 pub mod html_suite;
 pub mod labels;

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+pub mod heaps;
 pub mod made;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_hak");

@@ -1,5 +1,5 @@
 /*
- * Heaps for tests/inspect.rs to look at: heap_program quiet|churn.
+ * Heaps for tests/inspect.rs to look at: heap_program quiet|torn|churn.
  *
  * Says what it thinks of itself (hak_stats_json) or "ready" on standard output, and goes on when a line comes
  * in or standard input ends.
@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ typedef bool write_fn(void *context, const char *text, size_t bytes);
 void hak_stats_json(write_fn *write, void *context);
 #endif
 
-enum { BLOCKS = 30000, WORKERS = 3, HELD = 20000, HELD_BYTES = 64 };
+enum { BLOCKS = 30000, WORKERS = 3, HELD = 20000, HELD_BYTES = 64, BURST = 500 };
 static char *blocks[BLOCKS];
 static pthread_barrier_t barrier;
 
@@ -35,8 +36,7 @@ static char *filled(size_t bytes) {
 }
 static void await_line(void) {
   char c = 0;
-  while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n') {
-  }
+  while (read(STDIN_FILENO, &c, 1) == 1 && c != '\n') {}
 }
 
 /* ---- A heap of all kinds of memory, of which nobody changes anything ------------------------*/
@@ -101,16 +101,63 @@ static void quiet(void) {
   /* What has changed then is known. */
   for (size_t i = 0; i < 10; i++) filled(3000);
   filled(20u << 20);
+  malloc_trim(0); /* also takes blocks out of the middle of the workers' magazines */
   say_json();
   await_line();
 }
+
+#ifndef LINKED
+/* ---- Tables as no moment has them: the allocator is not used any more behind this ------------*/
+
+/* As src/base/inspected.h has them. */
+typedef struct {
+  char name[32];
+  unsigned kind, bytes, count, stride;
+  char *at;
+} field_t;
+typedef struct {
+  char mark[16];
+  const void *self;
+  unsigned layout, root_bytes, field_bytes, group_count;
+  char version[16];
+  struct {
+    const field_t *fields;
+    size_t count;
+  } groups[];
+} root_t;
+
+static const field_t *named(const char *name) {
+  const root_t *root = dlsym(RTLD_DEFAULT, "hak_inspect_root");
+  check(root != NULL);
+  for (unsigned g = 0; g < root->group_count; g++)
+    for (size_t i = 0; i < root->groups[g].count; i++)
+      if (strcmp(root->groups[g].fields[i].name, name) == 0) return &root->groups[g].fields[i];
+  _exit(9);
+}
+
+static void torn(void) {
+  char *block = filled(48);
+  char *base = *(char **)named("map.base")->at, *bits = *(char **)named("map.free_bits")->at;
+  char *heaps = *(char **)named("map.heaps")->at;
+  /* A free block more than the slab's record has, and a magazine whose top lies behind its limit. */
+  size_t unit = (size_t)(block - base) >> 16, number = ((size_t)(block - base) & 0xffff) / 48;
+  bits[unit * 512 + number / 8] ^= (char)(1 << number % 8);
+  const field_t *limit = named("heap.limit"), *top = named("heap.top");
+  *(char **)(heaps + (size_t)limit->at + 3 * limit->stride) = *(char **)(heaps + (size_t)top->at + 3 * top->stride) - 8;
+  check(write(STDOUT_FILENO, "ready\n", 6) == 6);
+  await_line();
+  _exit(0);
+}
+#else
+static void torn(void) { _exit(2); }
+#endif
 
 /* ---- Threads that never rest -----------------------------------------------------------------*/
 
 static volatile bool ends;
 
 static void *churn(void *number) {
-  char **held = calloc(HELD, sizeof *held);
+  char **held = calloc(HELD, sizeof *held), *burst[BURST];
   unsigned random = (unsigned)(size_t)number * 2654435761u + 1;
   check(held != NULL);
   for (size_t i = 0; i < HELD; i++) held[i] = filled(HELD_BYTES);
@@ -118,10 +165,13 @@ static void *churn(void *number) {
   while (!ends) {
     random = random * 1664525u + 1013904223u;
     size_t at = random % HELD;
-    char *other = filled(random >> 8 & 0xffff);
     free(held[at]);
     held[at] = filled(HELD_BYTES);
-    free(other);
+    /* Slabs come and go. */
+    if (random >> 20 != 0) continue;
+    size_t bytes = 100 + (random & 0x7fff);
+    for (size_t i = 0; i < BURST; i++) burst[i] = filled(bytes);
+    for (size_t i = 0; i < BURST; i++) free(burst[i]);
   }
   for (size_t i = 0; i < HELD; i++) {
     for (size_t b = 0; b < HELD_BYTES; b++) check(held[i][b] == 1);
@@ -144,6 +194,7 @@ static void churn_in_threads(void) {
 
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "quiet") == 0) quiet();
+  else if (argc == 2 && strcmp(argv[1], "torn") == 0) torn();
   else if (argc == 2 && strcmp(argv[1], "churn") == 0) churn_in_threads();
   else return 2;
   return 0;

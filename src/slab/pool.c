@@ -21,12 +21,6 @@ static struct {
   atomic32 orphanage; /* owner of slabs that sleeping threads do not use; 0: none yet */
 } pool;
 
-const inspect_field_t pool_inspected[3] = {
-    HAK_INSPECT_VARIABLE("pool.owner_count", pool.owner_count),
-    HAK_INSPECT_VARIABLE("pool.pooled_count", pool.pooled_count),
-    HAK_INSPECT_VARIABLE("pool.orphanage", pool.orphanage),
-};
-
 enum { VISITS = 4, COLLECTS = 8 };
 
 /* As many owners are pooled warm, with their empty slabs: the next thread comes
@@ -59,6 +53,15 @@ static struct {
   uint32_t new_thread_id;
   uint32_t survivor; /* the owner that it uses, as far as the handler knew; 0: none */
 } forked;
+
+const inspect_field_t pool_inspected[6] = {
+    HAK_INSPECT_VARIABLE("pool.owner_count", pool.owner_count),
+    HAK_INSPECT_VARIABLE("pool.pooled_count", pool.pooled_count),
+    HAK_INSPECT_VARIABLE("pool.orphanage", pool.orphanage),
+    HAK_INSPECT_VARIABLE("forked.pending", forked.pending),
+    HAK_INSPECT_VARIABLE("forked.survivor", forked.survivor),
+    HAK_INSPECT_VARIABLE("forked.thread_id", forked.new_thread_id),
+};
 
 static bool is_pending(void) { return atomic32_load_relaxed(&forked.pending) != 0; }
 

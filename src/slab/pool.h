@@ -62,7 +62,7 @@ uint32_t pool_attached_count(void);
 uint32_t pool_pooled_count(void);
 /* How many of those are no thread's ever: 1 since slabs were disowned, else 0. */
 uint32_t pool_orphanage_count(void);
-extern const inspect_field_t pool_inspected[3];
+extern const inspect_field_t pool_inspected[6];
 
 HAK_C_END
 #endif

@@ -58,6 +58,30 @@ fn figures_from_outside_are_those_from_inside() {
     assert_eq!(running.end(), Some(0));
 }
 
+/// Its heaps still say that they are threads' of the parent.
+#[test]
+fn a_forked_child_has_one_thread() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = heap_program(directory.path(), &["-ldl"]);
+    let mut running = Running::start(&mut preloaded(&program, &library(), "child"));
+    let child = running.line().trim().to_owned();
+    let states = |seen: &Value| {
+        let heaps = seen["heaps"].as_array().unwrap();
+        heaps.iter().map(|heap| (heap["state"].clone(), heap["name"].clone())).collect::<Vec<_>>()
+    };
+    let attached = (Value::from("attached"), Value::from("the child"));
+    assert_eq!(states(&look(&child)), [attached.clone(), ("abandoned".into(), Value::Null)]);
+    assert_eq!(states(&look(&running.pid()))[1], ("attached".into(), "worker 0".into()));
+    // From now on they say whose they are.
+    running.go_on();
+    let inside = running.json();
+    let outside = look(&child);
+    assert_same(&inside, &outside);
+    assert_eq!(states(&outside), [attached, ("pooled".into(), Value::Null)]);
+    running.go_on();
+    assert_eq!(running.end(), Some(0));
+}
+
 /// A program that is linked with libhakmem.a; also one without symbols, which its mark gives away.
 #[test]
 fn linked_programs_are_inspected() {

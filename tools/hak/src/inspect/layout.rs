@@ -79,6 +79,9 @@ pub struct Variables {
     pub owner_count: Field,
     pub pooled_count: Field,
     pub orphanage: Field,
+    pub fork_pending: Field,
+    pub fork_survivor: Field,
+    pub fork_thread_id: Field,
     /// Figures that are read as they are, by their names.
     pub figures: Vec<(&'static str, Field)>,
 }
@@ -216,6 +219,9 @@ fn variables(root: &Root) -> Result<Variables> {
         owner_count: root.variable("pool.owner_count")?,
         pooled_count: root.variable("pool.pooled_count")?,
         orphanage: root.variable("pool.orphanage")?,
+        fork_pending: root.variable("forked.pending")?,
+        fork_survivor: root.variable("forked.survivor")?,
+        fork_thread_id: root.variable("forked.thread_id")?,
         figures,
     })
 }

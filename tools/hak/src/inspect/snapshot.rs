@@ -118,7 +118,7 @@ pub struct Inspect {
 impl Snapshot {
     pub fn of(inspected: &Inspected, tables: &Tables, census: &Census) -> Result<Snapshot> {
         let (target, layout) = (&inspected.target, &inspected.layout);
-        let heaps = threads::heaps(target, layout, tables, census);
+        let heaps = threads::heaps(target, layout, tables, census)?;
         let mut figures = by_the_books(layout, tables, census, &heaps);
         by_what_is_resident(layout, tables, census, &mut figures);
         let mut remarks: Vec<String> = inspected.found.remark.iter().cloned().collect();

@@ -252,7 +252,16 @@ mod tests {
 
     #[test]
     fn memory_is_read_and_what_cannot_be_is_zero() {
-        let target = Target::open(std::process::id()).unwrap();
+        let calls = Target::open(std::process::id()).unwrap();
+        let file = File::open(calls.file("mem")).unwrap();
+        let file = Target { way: Way::File(file), ..Target::open(std::process::id()).unwrap() };
+        assert!(matches!(calls.way, Way::Calls));
+        for target in [calls, file] {
+            reads_and_zeroes(&target);
+        }
+    }
+
+    fn reads_and_zeroes(target: &Target) {
         let text = *b"some text in this process";
         let (mut one, mut none, mut other) = ([1; 4], [1; 8], [1; 4]);
         let at = text.as_ptr() as u64;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::census::{Census, outboxes};
@@ -46,13 +47,15 @@ pub struct Heap {
     pub adoptions: u64,
 }
 
-pub fn heaps(target: &Target, layout: &Layout, tables: &Tables, census: &Census) -> Vec<Heap> {
-    let names = names(target);
+pub fn heaps(target: &Target, layout: &Layout, tables: &Tables, census: &Census) -> Result<Vec<Heap>> {
+    let (names, survivor) = (names(target), survivor(target, layout)?);
     let heap = |(index, copy): (usize, &crate::inspect::tables::HeapCopy)| {
         let (record, fields) = (&copy.record, &layout.heap);
         let id = index as u64 + 1;
-        let thread_id = fields.thread_id.of(record, 0);
-        let its_thread = names.get(&(fields.process_id.of(record, 0), thread_id));
+        let survivor = survivor.filter(|(heap, _)| *heap == id).map(|(_, thread_id)| thread_id);
+        let thread_id = survivor.unwrap_or_else(|| fields.thread_id.of(record, 0));
+        let process_id = if survivor.is_some() { names.process_id } else { fields.process_id.of(record, 0) };
+        let its_thread = names.threads.get(&(process_id, thread_id));
         let state = match fields.state.of(record, 0) {
             _ if id == tables.orphanage => State::Orphanage,
             state if state == layout.state_pooled => State::Pooled,
@@ -85,13 +88,26 @@ pub fn heaps(target: &Target, layout: &Layout, tables: &Tables, census: &Census)
             adoptions: fields.adoptions.of(record, 0),
         }
     };
-    tables.heaps.iter().enumerate().map(heap).collect()
+    Ok(tables.heaps.iter().enumerate().map(heap).collect())
+}
+
+#[derive(Default)]
+struct Names {
+    process_id: u64,
+    threads: HashMap<(u64, u64), String>,
+}
+
+/// The heap and the thread that a fork has left, as long as the heap does not have its number.
+fn survivor(target: &Target, layout: &Layout) -> Result<Option<(u64, u64)>> {
+    let variables = &layout.variables;
+    let survivor = (variables.fork_survivor.value(target)?, variables.fork_thread_id.value(target)?);
+    Ok((variables.fork_pending.value(target)? != 0).then_some(survivor))
 }
 
 /// Names of threads, by (process, thread) as the process itself sees these numbers: in a container they are others
 /// than outside.
-fn names(target: &Target) -> HashMap<(u64, u64), String> {
-    let mut names = HashMap::new();
+fn names(target: &Target) -> Names {
+    let mut names = Names::default();
     for task in fs::read_dir(target.file("task")).into_iter().flatten().flatten() {
         let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
         let value = |key: &str| {
@@ -102,7 +118,8 @@ fn names(target: &Target) -> HashMap<(u64, u64), String> {
         let thread = inner("NSpid:").or_else(|| inner("Pid:"));
         let process = inner("NStgid:").or_else(|| inner("Tgid:"));
         if let (Some(process), Some(thread), Some(name)) = (process, thread, value("Name:")) {
-            names.insert((process, thread), name);
+            names.process_id = process;
+            names.threads.insert((process, thread), name);
         }
     }
     names

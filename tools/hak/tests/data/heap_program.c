@@ -1,5 +1,5 @@
 /*
- * Heaps for tests/inspect.rs to look at: heap_program quiet|torn|churn.
+ * Heaps for tests/inspect.rs to look at: heap_program quiet|child|torn|churn.
  *
  * Says what it thinks of itself (hak_stats_json) or "ready" on standard output, and goes on when a line comes
  * in or standard input ends.
@@ -10,11 +10,13 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef bool write_fn(void *context, const char *text, size_t bytes);
@@ -106,6 +108,33 @@ static void quiet(void) {
   await_line();
 }
 
+/* ---- A child, which nothing has told yet that its parent's other threads are not there -------*/
+
+static void child(void) {
+  static char name[] = "worker 0";
+  pthread_t thread;
+  pthread_barrier_init(&barrier, NULL, 2);
+  for (size_t i = 0; i < BLOCKS; i++) blocks[i] = filled(16 + i % 40 * 24);
+  check(pthread_create(&thread, NULL, work, name) == 0);
+  pthread_barrier_wait(&barrier);
+  pid_t process = fork();
+  check(process >= 0);
+  if (process > 0) {
+    int status;
+    check(waitpid(process, &status, 0) == process && status == 0);
+    return;
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  prctl(PR_SET_NAME, "the child", 0, 0, 0);
+  char text[32];
+  int length = snprintf(text, sizeof text, "%d\n", getpid());
+  check(write(STDOUT_FILENO, text, (size_t)length) == length);
+  await_line();
+  say_json();
+  await_line();
+  _exit(0);
+}
+
 #ifndef LINKED
 /* ---- Tables as no moment has them: the allocator is not used any more behind this ------------*/
 
@@ -194,6 +223,7 @@ static void churn_in_threads(void) {
 
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "quiet") == 0) quiet();
+  else if (argc == 2 && strcmp(argv[1], "child") == 0) child();
   else if (argc == 2 && strcmp(argv[1], "torn") == 0) torn();
   else if (argc == 2 && strcmp(argv[1], "churn") == 0) churn_in_threads();
   else return 2;

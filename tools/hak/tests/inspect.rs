@@ -90,10 +90,13 @@ fn linked_programs_are_inspected() {
     for flags in [&[][..], &["-s"], &["-static"], &["-static", "-s"], &["-static-pie", "-s", "-Wl,--gc-sections"]] {
         let all = [&["-DLINKED", archive.to_str().unwrap(), "-pthread"], flags].concat();
         let program = heap_program(directory.path(), &all);
-        let mut running = Running::start(Command::new(&program).arg("quiet").env("HAKMEM_INT", "off"));
+        let mut running =
+            Running::start(Command::new(&program).arg("quiet").env("HAKMEM_INT", "off").env("HAKMEM_HARD_LIMIT", "1G"));
         let inside = running.json();
         let outside = look(&running.pid());
         assert_same(&inside, &outside);
+        assert_eq!(outside["hard_limit"], 1 << 30);
+        hak().args(["inspect", &running.pid()]).assert().stdout(contains("Of the hard limit, 1024.00 MiB, "));
         let remarks = outside["inspect"]["remarks"].to_string();
         assert_eq!(remarks.contains("found by their mark"), flags.contains(&"-s"), "{flags:?}: {remarks}");
         assert_eq!(running.end(), Some(0));

@@ -82,16 +82,18 @@ fn given_back(figures: &Figures, width: Option<usize>) -> String {
         + figures.purged_idle
         + figures.purged_trimmed
         + figures.purged_limited;
-    let mut text = format!(
+    let text = format!(
         "{} MiB were given back to the system so far; the blocks took {} MiB at their peak.",
         mib(returned),
         mib(figures.peak_in_use)
     );
+    let mut out = paragraph(&text, width);
     let limits = [("hard", figures.hard_limit), ("soft", figures.soft_limit), ("container's", figures.container_limit)];
     for (name, limit) in limits.into_iter().filter(|(_, limit)| *limit > 0) {
-        let _ = write!(text, " Of the {name} limit, {} MiB, {} are charged.", mib(limit), mib(figures.charged));
+        let text = format!("Of the {name} limit, {} MiB, {} are charged.", mib(limit), mib(figures.charged));
+        out += &paragraph(&text, width);
     }
-    paragraph(&text, width)
+    out
 }
 
 fn classes(snapshot: &Snapshot) -> Fitted {

@@ -3,7 +3,7 @@
 //! inside the process, from copies of the same tables.
 
 use crate::inspect::layout::Layout;
-use crate::inspect::tables::{Extent, Tables, magazine_count};
+use crate::inspect::tables::{Extent, Tables};
 
 /// Of a size class. Blocks, but for what is called bytes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -100,7 +100,7 @@ impl Census {
         }
         for heap in &tables.heaps {
             for class in 0..layout.classes.len() {
-                let count = magazine_count(layout, &heap.record, class);
+                let count = layout.magazine_count(&heap.record, class);
                 census.classes[class].cached += count.saturating_sub(heap.gaps[class]);
             }
             for (class, blocks) in outboxes(layout, &heap.record) {

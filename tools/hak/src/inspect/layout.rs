@@ -159,6 +159,13 @@ impl Layout {
         usize::try_from(self.classes[class].capacity.div_ceil(64)).expect("a slab is small")
     }
 
+    /// Slots of a heap's magazine that are filled; a number out of range is one that was never true.
+    pub fn magazine_count(&self, heap: &[u8], class: usize) -> u64 {
+        let room = self.heap.limit.of(heap, class).wrapping_sub(self.heap.top.of(heap, class)) / 8;
+        let count = self.heap.capacity.of(heap, class).wrapping_sub(room);
+        if count > self.magazine_most { 0 } else { count }
+    }
+
     pub fn is_single(&self, class: usize) -> bool {
         class >= self.single_from
     }

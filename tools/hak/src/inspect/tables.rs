@@ -16,6 +16,8 @@ use crate::inspect::target::{Piece, Target};
 /// After the first time.
 const TRIES: usize = 8;
 const WORD_BYTES: u64 = 4;
+/// Of the largest window, 16 TiB.
+const MOST_UNITS: u64 = 1 << 28;
 
 pub struct Tables {
     /// The window's first byte; 0 as long as nothing has been asked for.
@@ -146,7 +148,11 @@ fn extents(target: &Target, layout: &Layout, units: u64) -> Result<Vec<(u64, u64
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(firsts.len());
         for (first, end) in firsts.into_iter().zip(ends).take(count) {
             let superslab = layout.superslab_units;
-            if first > end || end > units || !first.is_multiple_of(superslab) || !end.is_multiple_of(superslab) {
+            if first > end
+                || end > units.min(MOST_UNITS)
+                || !first.is_multiple_of(superslab)
+                || !end.is_multiple_of(superslab)
+            {
                 let message = format!("process {}: the extents of its heap make no sense", target.pid);
                 return Err(failure(SOMETHING_FAILED, message));
             }
@@ -273,7 +279,7 @@ impl Reader<'_> {
             return Ok(gaps);
         }
         for (class, gaps) in gaps.iter_mut().enumerate() {
-            let count = magazine_count(self.layout, heap, class);
+            let count = self.layout.magazine_count(heap, class);
             let from = fields.top.of(heap, class).wrapping_sub(count * 8).wrapping_add(8);
             let mut slots = vec![0; usize::try_from(count * 8)?];
             if count > 0 && self.target.read_all(&mut [Piece { at: from, into: &mut slots }])? == 0 {
@@ -298,13 +304,6 @@ impl Reader<'_> {
         }
         Ok(Some(resident))
     }
-}
-
-/// Slots that are filled; a number out of range is one that was never true.
-pub fn magazine_count(layout: &Layout, heap: &[u8], class: usize) -> u64 {
-    let room = layout.heap.limit.of(heap, class).wrapping_sub(layout.heap.top.of(heap, class)) / 8;
-    let count = layout.heap.capacity.of(heap, class).wrapping_sub(room);
-    if count > layout.magazine_most { 0 } else { count }
 }
 
 fn element(table: &[u8], index: u64, bytes: u64) -> &[u8] {

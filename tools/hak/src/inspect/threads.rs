@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::inspect::census::{Census, outboxes};
 use crate::inspect::layout::Layout;
-use crate::inspect::tables::{Tables, magazine_count};
+use crate::inspect::tables::Tables;
 use crate::inspect::target::Target;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub fn heaps(target: &Target, layout: &Layout, tables: &Tables, census: &Census)
             _ => State::Abandoned,
         };
         let counts = (0..layout.classes.len()).map(|class| {
-            let blocks = magazine_count(layout, record, class).saturating_sub(copy.gaps[class]);
+            let blocks = layout.magazine_count(record, class).saturating_sub(copy.gaps[class]);
             (blocks, blocks * layout.classes[class].block_bytes)
         });
         let (cached_count, cached) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));

@@ -141,6 +141,10 @@ typedef struct hak_stats {
   size_t soft_limit;       /* HAKMEM_SOFT_LIMIT, or what hak_set_soft_limit said; 0: none */
   size_t container_limit;  /* of the process's control groups, the least; 0: none is known */
   size_t charged;          /* what counts against these limits                             */
+  /* What the system refused, for which there is a next best that takes more memory or time: to take
+   * memory back (locked pages, filters of system calls); membarrier, without which nobody looks at
+   * what sleeping threads hold; the background thread. */
+  uint64_t refused_purges, refused_membarriers, refused_threads;
 } hak_stats_t;
 
 /* Fills *out, allocating nothing; takes some 12 KiB of stack, as the two below do.

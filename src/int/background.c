@@ -178,6 +178,7 @@ void background_start(background_create_fn *create) {
       background.program_mask = before;
       /* Thread-local variables may need a larger stack, and the processors be others by now. */
       if (!start_with(create, true) && !start_with(create, false)) {
+        atomic64_add_relaxed(&os_calls.refused_threads, 1);
         atomic64_store_relaxed(&background.refused_ms, os_now_ms());
         atomic32_store_seq(&background.runs, 0);
       }

@@ -38,10 +38,6 @@ static void add_events(hak_stats_t *stats) {
     stats->remote_frees += atomic64_load_relaxed(&owner->remote_frees);
     stats->adoptions += atomic64_load_relaxed(&owner->adoptions);
   }
-  stats->mmap_calls = atomic64_load_relaxed(&os_calls.mmap);
-  stats->munmap_calls = atomic64_load_relaxed(&os_calls.munmap);
-  stats->madvise_calls = atomic64_load_relaxed(&os_calls.madvise);
-  stats->mremap_calls = atomic64_load_relaxed(&os_calls.mremap);
   stats->purged_aged = atomic64_load_relaxed(&tallies[TALLY_AGED]);
   stats->purged_strained = atomic64_load_relaxed(&tallies[TALLY_STRAINED]);
   stats->purged_idle = atomic64_load_relaxed(&tallies[TALLY_IDLE]);
@@ -50,6 +46,16 @@ static void add_events(hak_stats_t *stats) {
   stats->flushed_unused = atomic64_load_relaxed(&tallies[TALLY_UNUSED]);
   stats->flushed_stripped = atomic64_load_relaxed(&tallies[TALLY_STRIPPED]);
   stats->flushed_ended = atomic64_load_relaxed(&tallies[TALLY_ENDED]);
+}
+
+static void add_calls(hak_stats_t *stats) {
+  stats->mmap_calls = atomic64_load_relaxed(&os_calls.mmap);
+  stats->munmap_calls = atomic64_load_relaxed(&os_calls.munmap);
+  stats->madvise_calls = atomic64_load_relaxed(&os_calls.madvise);
+  stats->mremap_calls = atomic64_load_relaxed(&os_calls.mremap);
+  stats->refused_purges = atomic64_load_relaxed(&os_calls.refused_purges);
+  stats->refused_membarriers = atomic64_load_relaxed(&os_calls.refused_membarriers);
+  stats->refused_threads = atomic64_load_relaxed(&os_calls.refused_threads);
 }
 
 static void add_limits(hak_stats_t *stats) {
@@ -64,6 +70,7 @@ void stats_from(const census_t *census, hak_stats_t *stats) {
   memset(stats, 0, sizeof *stats);
   stats->struct_bytes = sizeof *stats;
   stats->errors = error_count();
+  add_calls(stats);
   add_limits(stats);
   if (census->committed == 0) return;
   stats->reserved = the_map.units << UNIT_SHIFT;

@@ -49,6 +49,9 @@ const field_t stats_fields[STATS_FIELDS] = {
     BYTES(soft_limit, "HAKMEM_SOFT_LIMIT, or 0"),
     BYTES(container_limit, "that of the container, or 0"),
     BYTES(charged, "what counts against the limits"),
+    COUNT(refused_purges, "the system did not take memory back"),
+    COUNT(refused_membarriers, "other threads' caches could not be looked at"),
+    COUNT(refused_threads, "the background thread could not be started"),
 };
 #undef BYTES
 #define BYTES(name, meaning) FIELD(hak_account_t, name, meaning, true)

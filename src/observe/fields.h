@@ -17,7 +17,7 @@ typedef struct {
   bool is_bytes;
 } field_t;
 
-enum { STATS_FIELDS = 38, ACCOUNT_FIELDS = 11 };
+enum { STATS_FIELDS = 41, ACCOUNT_FIELDS = 11 };
 extern const field_t stats_fields[STATS_FIELDS];     /* of a hak_stats_t, in order   */
 extern const field_t account_fields[ACCOUNT_FIELDS]; /* of a hak_account_t, in order */
 /* The struct that the field is one of begins at `figures`. */

@@ -175,11 +175,19 @@ void os_release(void *at, size_t bytes) {
   unmap(at, bytes);
 }
 
-bool os_purge(void *at, size_t bytes) {
-  check_pages(at, bytes);
+static bool counted(bool done, atomic64 *refused) {
+  if (HAK_UNLIKELY(!done)) atomic64_add_relaxed(refused, 1);
+  return done;
+}
+
+static bool purge(void *at, size_t bytes) {
   if (fault_here()) return false;
   atomic64_add_relaxed(&os_calls.madvise, 1);
   return madvise(at, bytes, MADV_DONTNEED) == 0;
+}
+bool os_purge(void *at, size_t bytes) {
+  check_pages(at, bytes);
+  return counted(purge(at, bytes), &os_calls.refused_purges);
 }
 
 static void hint(void *at, size_t bytes, int advice) {
@@ -361,7 +369,7 @@ void os_close(int fd) { syscall(SYS_close, fd); }
 bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
 
 /* The process has to register once; whether a child inherits that is not documented. */
-bool os_fence_all_threads(void) {
+static bool fence(void) {
   if (fault_here() || !os_is_unfiltered()) return false;
   int saved_errno = errno;
   bool fenced = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -371,6 +379,7 @@ bool os_fence_all_threads(void) {
   errno = saved_errno;
   return fenced;
 }
+bool os_fence_all_threads(void) { return counted(fence(), &os_calls.refused_membarriers); }
 
 /* ---- Waiting -------------------------------------------------------------*/
 void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds) {

@@ -411,6 +411,33 @@ TEST(Fault, NearASoftLimit) {
       30);
 }
 
+/* What is refused is counted, and what is done instead leaves memory where it is. */
+TEST(Fault, RefusalsAreTold) {
+  hak_test::Outcome outcome = hak_test::in_child([] {
+    const auto stats = [] {
+      hak_stats_t stats;
+      hak_stats(&stats, sizeof stats);
+      return stats;
+    };
+    hak_free(hak_malloc(200 * kKiB)); /* its magazine and the heap are there */
+    hak_trim(0);
+    void *blocks[40];
+    for (void *&block : blocks) block = hak_malloc(200 * kKiB);
+    for (void *block : blocks) hak_free(block);
+    const hak_stats_t before = stats();
+    os_fault_set(1, true);
+    hak_trim(0);
+    const bool fenced = os_fence_all_threads();
+    os_fault_set(0, false);
+    const hak_stats_t after = stats();
+    if (fenced || after.refused_membarriers == before.refused_membarriers) return 1;
+    if (after.refused_purges == before.refused_purges || after.dirty_free == 0) return 2;
+    hak_trim(0);
+    return stats().dirty_free == 0 && stats().refused_purges == after.refused_purges ? 0 : 3;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+}
+
 TEST(Fault, LookingIsSafeWhateverFails) {
   fail_each_call(
       [] {

@@ -132,6 +132,24 @@ TEST(Background, IsStartedOnce) {
   EXPECT_TRUE(comes_true([=] { return os_thread_count() == before + 1; })) << os_thread_count();
 }
 
+/* A program at its limit of threads: it is told, and tried again later, not at each thread. */
+TEST(Background, ThatCannotBeStartedIsTold) {
+  Waiting another([] {});
+  const auto refused = [] {
+    hak_stats_t stats;
+    hak_stats(&stats, sizeof stats);
+    return stats.refused_threads;
+  };
+  const auto none_left = [](pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) { return EAGAIN; };
+  errno = 1234;
+  background_start(none_left);
+  EXPECT_EQ(errno, 1234);
+  EXPECT_FALSE(background_runs());
+  EXPECT_EQ(refused(), 1u);
+  background_start(none_left);
+  EXPECT_EQ(refused(), 1u);
+}
+
 /* What a fork leaves of it: nothing. */
 TEST(Background, IsNotThereInAForkedChild) {
   Waiting another([] {});

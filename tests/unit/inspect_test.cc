@@ -83,6 +83,7 @@ TEST(Inspect, WhatItNamesIsThere) {
   EXPECT_EQ(variable("mmap_calls"), stats.mmap_calls);
   EXPECT_EQ(variable("madvise_calls"), stats.madvise_calls);
   EXPECT_EQ(variable("charged"), stats.charged);
+  EXPECT_EQ(variable("refused_purges"), stats.refused_purges);
   EXPECT_EQ(variable("purged_limited"), stats.purged_limited);
   uint64_t units = 0;
   for (size_t zone = 0; zone < fields().at("zone.extent_count").count; zone++) {

@@ -86,7 +86,7 @@ pub struct Variables {
     pub figures: Vec<(&'static str, Field)>,
 }
 
-pub const FIGURES: [&str; 17] = [
+pub const FIGURES: [&str; 20] = [
     "mmap_calls",
     "munmap_calls",
     "madvise_calls",
@@ -104,6 +104,9 @@ pub const FIGURES: [&str; 17] = [
     "soft_limit",
     "container_limit",
     "charged",
+    "refused_purges",
+    "refused_membarriers",
+    "refused_threads",
 ];
 
 impl Layout {

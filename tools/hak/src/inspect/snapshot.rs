@@ -73,6 +73,9 @@ pub struct Figures {
     pub soft_limit: u64,
     pub container_limit: u64,
     pub charged: u64,
+    pub refused_purges: u64,
+    pub refused_membarriers: u64,
+    pub refused_threads: u64,
     pub mapped: u64,
     pub returned: u64,
     pub resident: u64,
@@ -232,6 +235,9 @@ fn by_the_books(layout: &Layout, tables: &Tables, census: &Census, heaps: &[Heap
         soft_limit: figure("soft_limit"),
         container_limit: figure("container_limit"),
         charged: figure("charged"),
+        refused_purges: figure("refused_purges"),
+        refused_membarriers: figure("refused_membarriers"),
+        refused_threads: figure("refused_threads"),
         ..Figures::default()
     };
     for (class, found) in census.classes.iter().enumerate() {

@@ -77,8 +77,25 @@ HAK_PUBLIC size_t hak_usable_size(const void *block) HAK_NOEXCEPT;
 HAK_PUBLIC bool hak_owns(const void *address) HAK_NOEXCEPT;
 
 /* Gives the calling thread's cached blocks back to their slabs, and empty slabs
- * to the arena: for a thread that is about to wait for long. */
+ * to the arena. Wrong frees among them are noticed. */
 HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
+
+/* For a thread that is about to wait for long, and knows it: an event loop, a member of a pool
+ * of threads. What it holds and does not use is given back now: its caches are emptied to the
+ * last block and their room is returned, frees of other threads' blocks that it has collected
+ * are delivered, pages that lie wholly in free blocks of half-free slabs go to the system,
+ * slabs of which three quarters are free to other threads, and free memory of the heap to the
+ * system as far as there is more than the share that is kept. Returns how many bytes the thread
+ * had in its caches and free in its slabs and has no more, as hak_stats counts them: blocks as
+ * large as they may be used, part of which may not have been resident. 0 if there was nothing.
+ *
+ * Takes time in proportion to what there is to give, mostly for the calls to the system: some
+ * tens of microseconds where a thread has used 400 small blocks, and no more than some
+ * milliseconds: of a thread with more than a thousand slabs the rest is left to the next call.
+ * The thread pays once more for the next blocks of each size, which come from slabs, and for
+ * the pages that it touches again. May be called by a thread that has not
+ * allocated yet, while a thread ends, and in a forked child. */
+HAK_PUBLIC size_t hak_thread_idle(void) HAK_NOEXCEPT;
 
 /* hak_thread_flush, then returns every page of free memory beyond `keep_bytes`
  * to the system. Returns true if any was. Other threads' caches are emptied as well, but
@@ -130,8 +147,8 @@ typedef struct hak_stats {
   size_t peak_in_use; /* the most that slabs, large and huge blocks ever took */
   /* Returned to the system since the process began (or the first that it was forked from), by
    * the reason for it: free memory that nobody took for a second; beyond the share of the heap
-   * that is kept; free pages of slabs that nobody used for half a second or more; hak_trim. In part
-   * it may not have been resident. */
+   * that is kept; free pages of slabs that nobody used for half a second or more; hak_trim and
+   * hak_thread_idle. In part it may not have been resident. */
   uint64_t purged_aged, purged_strained, purged_idle, purged_trimmed;
   /* Sent home from magazines to slabs since then: what a thread did not use for a second;
    * what lay in those of sleeping threads; of ended ones. */

@@ -5,6 +5,7 @@
 #include "../../include/hakmem.h"
 
 #include "../front/thread.h"
+#include "../int/idle.h"
 #include "../int/pressure.h"
 #include "../int/trim.h"
 #include "../observe/account.h"
@@ -30,6 +31,7 @@ size_t hak_usable_size(const void *block) { return alloc_usable_size(block); }
 
 bool hak_owns(const void *address) { return map_lookup(address) != 0; }
 void hak_thread_flush(void) { thread_flush(); }
+size_t hak_thread_idle(void) { return idle(); }
 
 bool hak_trim(size_t keep_bytes) { return trim(keep_bytes) > 0; }
 void hak_set_soft_limit(size_t bytes) { pressure_set_soft_limit(bytes); }

@@ -286,6 +286,7 @@ static size_t purge_claimed(unit_t first, size_t units, size_t rest) {
 typedef size_t keep_fn(size_t keep);
 static size_t keep_given(size_t keep) { return keep; }
 static size_t keep_share(size_t keep) { return keep + kept_units(); }
+static size_t keep_least_share(size_t keep) { return keep + kept_least_units(); }
 
 /* Purges what became dirty until then, `most` units in so many calls, and leaves as
  * many as `keep_least` says, of the newest. Returns the bytes. */
@@ -325,6 +326,12 @@ size_t arena_relieve_now(size_t freed_units) {
   note_strain(now_ms);
   gate_leave(&arena_gate);
   return purged;
+}
+
+size_t arena_yield(size_t freed_units) {
+  if (!is_ready()) return 0;
+  size_t most = PURGE_UNITS + freed_units, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  return tally_add(TALLY_TRIMMED, purge(UINT64_MAX, most, calls, keep_least_share, 0));
 }
 
 size_t arena_purge_for(tally_t reason, size_t keep_bytes) {

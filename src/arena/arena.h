@@ -55,9 +55,11 @@ bool arena_has(size_t unit);
  * tick: those older than a second, 2 MiB at the most; cheap when there is nothing to do.
  * relieve: what is dirty beyond the share that is kept, as much as the caller has just
  *   freed, an eighth more, and 2 MiB.
+ * yield: the same for a caller that will not need it soon: whatever was reused lately.
  * purge: all but `keep_bytes`; as the program asks, or for another reason. */
 size_t arena_tick(uint64_t now_ms);
 size_t arena_relieve_now(size_t freed_units);
+size_t arena_yield(size_t freed_units);
 size_t arena_purge_for(tally_t reason, size_t keep_bytes);
 HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_TRIMMED, keep_bytes); }
 

@@ -49,10 +49,12 @@ static size_t floor_units(void) {
   return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(kept_needed_units() / 4, dirty_floor_bytes >> UNIT_SHIFT));
 }
 
-size_t kept_units(void) {
-  size_t keep = floor_units() + kept_needed_units() / 8 + kept.reused_units;
-  return limit_exists() ? min_size(keep, limit_slack() >> UNIT_SHIFT) : keep;
+static size_t within_slack(size_t units) {
+  return limit_exists() ? min_size(units, limit_slack() >> UNIT_SHIFT) : units;
 }
+static size_t share_units(void) { return floor_units() + kept_needed_units() / 8; }
+size_t kept_units(void) { return within_slack(share_units() + kept.reused_units); }
+size_t kept_least_units(void) { return within_slack(share_units()); }
 
 /* ---- Time ------------------------------------------------------------------------*/
 void kept_age(uint64_t now_ms) {

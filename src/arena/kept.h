@@ -26,8 +26,9 @@ size_t kept_peak_units(void);   /* the most that they ever were                 
 size_t kept_needed_units(void); /* without what lies free in slabs, as far as we have been told */
 extern const inspect_field_t kept_inspected[1];
 
-/* How many units may stay dirty. */
+/* How many units may stay dirty; and if nothing had been reused. */
 size_t kept_units(void);
+size_t kept_least_units(void);
 
 /* Time has passed: what is remembered of reuse fades. */
 void kept_age(uint64_t now_ms);

@@ -146,9 +146,9 @@ size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
   return count * capacity_block_cost(size_class);
 }
 
-void magazines_drop(heap_t *heap) {
+void magazines_drop(heap_t *heap, size_t capacity_kept) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    if (heap->magazines[c].capacity > FIRST_CAPACITY && magazine_count(heap, c) == 0) set_capacity(heap, c, 0);
+    if (heap->magazines[c].capacity > capacity_kept && magazine_count(heap, c) == 0) set_capacity(heap, c, 0);
     heap->magazines[c].missed = heap->magazines[c].used = heap->magazines[c].gave = false;
   }
 }

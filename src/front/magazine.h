@@ -40,9 +40,9 @@ size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count);
 /* Flushes half of the blocks and halves the capacity. Returns what that cost, as
  * magazine_flush. */
 size_t magazine_shrink(heap_t *heap, unsigned size_class);
-/* Frees the arrays of all magazines that are empty, but for the smallest: the next
- * thread begins with those. */
-void magazines_drop(heap_t *heap);
+/* Frees the arrays of all magazines that are empty, but for those of so many blocks or
+ * fewer. */
+void magazines_drop(heap_t *heap, size_t capacity_kept);
 
 /* Blocks in a magazine that may be another thread's: a number that was right lately. */
 size_t magazine_count_of_others(const heap_t *heap, unsigned size_class);

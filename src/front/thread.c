@@ -5,6 +5,7 @@
 #include "../slab/pool.h"
 #include "../support/error.h"
 #include "bell.h"
+#include "capacity.h"
 #include "flush.h"
 #include "magazine.h"
 #include "strip.h"
@@ -41,11 +42,11 @@ static bool enter(heap_t *heap) {
 
 /* What a thread's magazines hold beyond one step stays in them, for the thread that
  * gets the heap next, or for tidy_some. */
-static void detach(heap_t *heap) {
+static HAK_NOINLINE void detach(heap_t *heap) {
   if (!enter(heap)) return;
   flush_step(&heap->owner);
-  magazines_drop(heap);
-  pool_detach(&heap->owner); /* which ends being busy */
+  magazines_drop(heap, FIRST_CAPACITY); /* the next thread begins with those */
+  pool_detach(&heap->owner);            /* which ends being busy */
   error_settle();
 }
 

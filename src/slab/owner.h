@@ -53,7 +53,7 @@ typedef struct owner {
    * claim, by who wants to take the thread's place: claim.h. */
   atomic32 busy;
   hak_lock_t claim;
-  /* Guarded by the pool's gate, but `look_class`, the owning thread's, and `puts_aside`,
+  /* Guarded by the pool's gate, but `look_class` and `goes_on`, the owning thread's, and `puts_aside`,
    * `stripped` and `put_aside`, which are the claimer's while there is one: */
   uint8_t state;                    /* owner_state_t                                */
   bool is_warm;                     /* pooled with its empty slabs                  */
@@ -61,6 +61,7 @@ typedef struct owner {
   uint8_t idle_visits, idle_shift;  /* of tidy.c: visits that found nothing; how long the
                                       thread may be idle before the first           */
   uint8_t disown_class;             /* of pool_disown: lists before it were looked at */
+  bool goes_on;                     /* of purge_unused: the last one has not got through */
   bool puts_aside;                  /* claimed: empty slabs wait in put_aside       */
   bool stripped;                    /* its thread has magazines to mend: front/strip.h */
   unit_t put_aside;                 /* linked by slab.next                          */

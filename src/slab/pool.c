@@ -304,6 +304,18 @@ bool pool_disown(owner_t *owner) {
   return has_more;
 }
 
+void pool_disown_own(owner_t *owner) {
+  if (pool_attached_count() < 2) return; /* nobody else is there */
+  pool_enter();
+  pool_prepare_to_disown();
+  owner->disown_class = 0;
+  for (bool more = true; more;) {
+    more = pool_disown(owner);
+    pool_leave(); /* after every step; nobody can claim the owner, which is busy */
+    if (more) pool_enter();
+  }
+}
+
 uint32_t pool_owner_count(void) { return atomic32_load_relaxed(&pool.owner_count); }
 uint32_t pool_attached_count(void) {
   return pool_owner_count() - pool_pooled_count() - atomic32_load_relaxed(&pool.lost_count);

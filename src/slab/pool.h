@@ -47,6 +47,9 @@ bool pool_adopt(owner_t *owner, unsigned size_class);
 bool pool_disown(owner_t *owner);
 /* To be called before; not while an owner is claimed. The gate is held. */
 void pool_prepare_to_disown(void);
+/* pool_disown for the calling thread's own owner, all of it, where there are other threads.
+ * Enters the gate. */
+void pool_disown_own(owner_t *owner);
 
 /* For those who look after owners (tidy.h): the gate, behind which nothing that a fork has
  * left waits to be put in order. */

@@ -76,13 +76,18 @@ size_t purge_pages(owner_t *owner) {
   return purged;
 }
 
+/* Of fuller ones there is little to gain, and there are huge pages to lose. */
+static bool is_half_free(unit_t slab) {
+  return map_record(slab)->slab.free_count >= map_record(slab)->slab.capacity / 2;
+}
+
 /* What lies in a slab that nothing was taken from or put into between two rounds.
  * Returns the calls to the system that it took, 1 at least for what takes as long. */
 static size_t look(owner_t *owner, unit_t slab) {
   enum { PURGE_AT = 2 };
   unit_record_t *r = map_record(slab);
   if (r->slab.idle_looks >= PURGE_AT || ++r->slab.idle_looks < PURGE_AT) return 0;
-  if (r->slab.free_count < r->slab.capacity / 2) return 0; /* little to gain, and huge pages to lose */
+  if (!is_half_free(slab)) return 0;
   if (r->slab.free_count == r->slab.capacity) {
     slab_release(owner, slab);
     return 1;
@@ -111,6 +116,25 @@ size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls) {
   }
   slab_tell_arena(owner);
   return slabs;
+}
+
+/* By the same cursor as purge_idle_step: a slab that goes takes it along. */
+void purge_unused(owner_t *owner, size_t most) {
+  if (!owner->goes_on) owner->next_look = owner->slabs[0], owner->look_class = 1;
+  owner->goes_on = true;
+  for (size_t cost = 0; cost < most; cost++) {
+    unit_t slab = owner->next_look;
+    if (slab != 0) {
+      owner->next_look = map_record(slab)->slab.next;
+      if (is_half_free(slab)) cost += purge_slab(owner, slab, TALLY_TRIMMED);
+    } else if (owner->look_class != 0) {
+      owner->next_look = owner->slabs[owner->look_class];
+      owner->look_class = (uint8_t)((owner->look_class + 1) % MID_CLASS_END);
+    } else {
+      owner->goes_on = false;
+      break;
+    }
+  }
 }
 
 size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls) {

@@ -20,6 +20,10 @@ size_t purge_pages(owner_t *owner);
 /* The same for one slab. Returns about how many calls to the system that took, 1 at least. */
 size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason);
 
+/* The same for all with half of their blocks free, to the number of `most` slabs and calls to
+ * the system together; the next call goes on where this one stopped. */
+void purge_unused(owner_t *owner, size_t most);
+
 /* Gives back what lies in slabs that nobody took a block from, or put one into, for
  * half a second or a whole one: empty slabs whole, and the free pages of those with half of
  * their blocks free. A part at a time: makes about `most_calls` calls to the system at the

@@ -161,6 +161,13 @@ void remote_flush(owner_t *self) {
     if (self->outbox[i].bits != 0) deliver_entry(self, &self->outbox[i]);
 }
 
+size_t remote_outbox_bytes(const owner_t *self) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < OUTBOX_ENTRIES; i++)
+    bytes += (size_t)__builtin_popcountll(self->outbox[i].bits) * size_classes[self->outbox[i].size_class].block_bytes;
+  return bytes;
+}
+
 /* A bit of no block: a block of an earlier slab at this place was freed twice, and the
  * second free came when the slab had just become one of fewer blocks. */
 static HAK_COLD uint64_t without_strays(unit_t slab, unsigned word, uint64_t bits) {

@@ -54,6 +54,8 @@ bool remote_free_quickly(owner_t *self, void *address, uint32_t word);
 void remote_free_directly(void *address, uint32_t word);
 /* Delivers what the outbox holds. */
 void remote_flush(owner_t *self);
+/* In blocks that the outbox holds. */
+size_t remote_outbox_bytes(const owner_t *self);
 
 /* Whether other threads have freed into our slabs. */
 HAK_INLINE bool remote_has_pending(const owner_t *self) {

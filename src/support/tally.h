@@ -16,7 +16,7 @@ typedef enum {
   TALLY_AGED,     /* dirty memory that nobody took for a second          */
   TALLY_STRAINED, /* dirty memory, and free pages of slabs, beyond the share that is kept */
   TALLY_IDLE,     /* free pages of slabs that nobody used for half a second or more */
-  TALLY_TRIMMED,  /* what the program asked for                          */
+  TALLY_TRIMMED,  /* what the program asked for: hak_trim, hak_thread_idle */
   TALLY_LIMITED,  /* what was in the way of a limit (limit.h)            */
   /* Blocks, from magazines to their slabs. */
   TALLY_UNUSED,   /* of classes that their thread did not use for a second */

@@ -89,6 +89,7 @@ void use(std::size_t most) {
     } catch (const std::system_error &) { /* there is no address space for its stack */
       free_the_rest();
     }
+    if (round == 0) hak_thread_idle();
     if (round == 1) hak_trim(0);
     hak__check_all();
   }

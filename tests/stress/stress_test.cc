@@ -455,3 +455,48 @@ TEST_P(Stress, FlushTrimAndStatisticsMeanwhile) {
   });
   for (Held &held : shared) Owner::release(held);
 }
+
+/* Members of a pool of threads hand blocks on and say that they will sleep, whenever they like, while another thread
+ * trims: it goes into their caches and slabs, as the background thread does, where there is one. */
+TEST_P(Stress, IdleAgainAndAgain) {
+  struct Box {
+    std::mutex mutex;
+    std::vector<Held> blocks;
+  } boxes[kThreads];
+  const std::size_t rounds = operations(1000000) / 40 + 1;
+  std::atomic<unsigned> workers{kThreads - 1};
+  in_threads([&](unsigned t) {
+    Owner owner(t);
+    if (t == kThreads - 1) {
+      while (workers.load() > 0) {
+        (void)hak_trim(owner.random.below(2) << 24);
+        std::this_thread::yield();
+      }
+      return;
+    }
+    for (std::size_t round = 0; round < rounds; round++) {
+      std::vector<Held> taken, sent;
+      {
+        std::lock_guard<std::mutex> lock(boxes[t].mutex);
+        taken.swap(boxes[t].blocks);
+      }
+      for (std::size_t i = 0; i < taken.size(); i++) {
+        if (i % 4 == 0 && taken.size() < 100) sent.push_back(taken[i]);
+        else Owner::release(taken[i]);
+      }
+      for (int i = 0; i < 16; i++) {
+        sent.push_back(owner.allocate(size(owner)));
+        if (i % 4 == 0) Owner::release(sent.back()), sent.pop_back();
+      }
+      {
+        Box &next = boxes[(t + 1) % (kThreads - 1)];
+        std::lock_guard<std::mutex> lock(next.mutex);
+        next.blocks.insert(next.blocks.end(), sent.begin(), sent.end());
+      }
+      if (owner.random.below(2) == 0) (void)hak_thread_idle();
+    }
+    workers--;
+  });
+  for (Box &box : boxes)
+    for (Held &held : box.blocks) Owner::release(held);
+}

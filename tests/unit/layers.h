@@ -29,6 +29,7 @@
 #include <front/strip.h>
 #include <front/thread.h>
 #include <hakmem.h>
+#include <int/idle.h>
 #include <int/trim.h>
 #include <observe/account.h>
 #include <observe/check.h>

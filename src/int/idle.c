@@ -1,0 +1,52 @@
+/* See idle.h. SPDX-License-Identifier: MIT */
+#include "idle.h"
+
+#include "../arena/arena.h"
+#include "../front/bell.h"
+#include "../front/magazine.h"
+#include "../front/thread.h"
+#include "../slab/purge.h"
+#include "../slab/remote.h"
+#include "../slab/slab.h"
+
+/* Of one call: slabs that are collected, slabs looked at and calls to the system together, and
+ * dirty units purged. With what lies in magazines, which their budget bounds, and in the
+ * outbox, that is a millisecond or a few. */
+enum { IDLE_COLLECTS = 1024, IDLE_PURGES = 1024, IDLE_YIELDS = 256 };
+
+/* In its caches, or free in its slabs and not given back yet. */
+static int64_t unused_bytes(const heap_t *heap) {
+  size_t cached = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) cached += magazine_count(heap, c) * size_classes[c].block_bytes;
+  return (int64_t)(cached + remote_outbox_bytes(&heap->owner)) + heap->owner.free_bytes - heap->owner.purged_bytes;
+}
+
+static void send_home(heap_t *heap) {
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
+  magazines_drop(heap, 0);
+  remote_flush(&heap->owner);
+}
+
+/* Pages first, so that what goes to the pool is not resident there. */
+static void give_slabs(owner_t *owner) {
+  slab_release_empty(owner);
+  purge_unused(owner, IDLE_PURGES);
+  pool_disown_own(owner);
+  slab_tell_arena(owner);
+}
+
+size_t idle(void) {
+  if (the_heap == &the_null_heap) return 0;
+  heap_t *heap = thread_enter();
+  if (heap == NULL) return 0;
+  remote_collect(&heap->owner, IDLE_COLLECTS); /* first: what others have freed for it is no loss of its own */
+  int64_t before = unused_bytes(heap);
+  send_home(heap);
+  give_slabs(&heap->owner);
+  int64_t given = before - unused_bytes(heap);
+  thread_leave(heap);
+  size_t bytes = given > 0 ? (size_t)given : 0;
+  arena_yield(min_size(bytes >> UNIT_SHIFT, IDLE_YIELDS));
+  bell_ring(); /* slabs of others may have got blocks back */
+  return bytes;
+}

@@ -97,8 +97,8 @@ HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
  * allocated yet, while a thread ends, and in a forked child. */
 HAK_PUBLIC size_t hak_thread_idle(void) HAK_NOEXCEPT;
 
-/* hak_thread_flush, then returns every page of free memory beyond `keep_bytes`
- * to the system. Returns true if any was. Other threads' caches are emptied as well, but
+/* hak_thread_flush, then returns every page of free memory beyond `keep_bytes`, resident ones
+ * between live blocks included, to the system. Returns true if any was. Other threads' caches are emptied as well, but
  * for a block of each size, where the thread is not in the allocator just then, the system
  * has membarrier(2), and no filter of system calls is in force. */
 HAK_PUBLIC bool hak_trim(size_t keep_bytes) HAK_NOEXCEPT;

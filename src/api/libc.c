@@ -1,6 +1,6 @@
 /*
  * libc's surface: malloc(3) and its relatives, and glibc's own extras, so that
- * no call wakes a second heap beside ours. What tells of the heap: info.c.
+ * no call wakes a second heap beside ours. What tells of the heap: info.c; what tunes it: mallopt.c.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -55,9 +55,3 @@ EXPORT void cfree(void *block) { alloc_free(block); }
 /* ---- glibc's extras --------------------------------------------------------------*/
 EXPORT size_t malloc_usable_size(void *block) { return alloc_usable_size(block); }
 EXPORT int malloc_trim(size_t keep_bytes) { return trim(keep_bytes) > 0; }
-
-/* Its parameters tune a heap of another kind; all are accepted. */
-EXPORT int mallopt(int parameter, int value) {
-  (void)parameter, (void)value;
-  return 1;
-}

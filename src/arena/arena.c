@@ -287,6 +287,7 @@ typedef size_t keep_fn(size_t keep);
 static size_t keep_given(size_t keep) { return keep; }
 static size_t keep_share(size_t keep) { return keep + kept_units(); }
 static size_t keep_least_share(size_t keep) { return keep + kept_least_units(); }
+static size_t keep_for_good(size_t keep) { return keep + kept_for_good_units(); }
 
 /* Purges what became dirty until then, `most` units in so many calls, and leaves as
  * many as `keep_least` says, of the newest. Returns the bytes. */
@@ -309,9 +310,9 @@ size_t arena_tick(uint64_t now_ms) {
   if (!is_ready()) return 0;
   gate_enter(&arena_gate);
   kept_age(now_ms);
-  bool is_due = now_ms >= DIRTY_MS && dirty_oldest_ms() <= now_ms - DIRTY_MS;
+  bool is_due = now_ms >= DIRTY_MS && dirty_oldest_ms() <= now_ms - DIRTY_MS && dirty_units() > kept_for_good_units();
   gate_leave(&arena_gate);
-  return is_due ? tally_add(TALLY_AGED, purge(now_ms - DIRTY_MS, PURGE_UNITS, PURGE_CALLS, keep_given, 0)) : 0;
+  return is_due ? tally_add(TALLY_AGED, purge(now_ms - DIRTY_MS, PURGE_UNITS, PURGE_CALLS, keep_for_good, 0)) : 0;
 }
 
 size_t arena_relieve_now(size_t freed_units) {
@@ -326,6 +327,12 @@ size_t arena_relieve_now(size_t freed_units) {
   note_strain(now_ms);
   gate_leave(&arena_gate);
   return purged;
+}
+
+void arena_keep(size_t bytes) {
+  gate_enter(&arena_gate);
+  kept_tell(bytes);
+  gate_leave(&arena_gate);
 }
 
 size_t arena_yield(size_t freed_units) {

@@ -63,6 +63,10 @@ size_t arena_yield(size_t freed_units);
 size_t arena_purge_for(tally_t reason, size_t keep_bytes);
 HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_TRIMMED, keep_bytes); }
 
+/* So much that is dirty stays for good from now on, the newest, but for arena_purge; what is more
+ * than that and a share goes at frees. SIZE_MAX: all stays. */
+void arena_keep(size_t bytes);
+
 extern atomic32 arena_is_strained; /* there is something for relieve; relaxed, a hint */
 HAK_INLINE void arena_relieve(size_t freed_units) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&arena_is_strained) != 0)) arena_relieve_now(freed_units);

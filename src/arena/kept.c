@@ -21,6 +21,8 @@ static struct {
   size_t reused_units, purged_units;
   uint64_t next_tick_ms;
   uint64_t rests_until_ms;
+  bool is_told; /* by the program, how much it wants to stay: */
+  size_t told_units;
 } kept;
 
 /* ---- In use ----------------------------------------------------------------------*/
@@ -46,6 +48,7 @@ void kept_note_purged(size_t units) { kept.purged_units += units; }
 
 /* ---- What may stay ---------------------------------------------------------------*/
 static size_t floor_units(void) {
+  if (HAK_UNLIKELY(kept.is_told)) return kept.told_units;
   return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(kept_needed_units() / 4, dirty_floor_bytes >> UNIT_SHIFT));
 }
 
@@ -55,6 +58,12 @@ static size_t within_slack(size_t units) {
 static size_t share_units(void) { return floor_units() + kept_needed_units() / 8; }
 size_t kept_units(void) { return within_slack(share_units() + kept.reused_units); }
 size_t kept_least_units(void) { return within_slack(share_units()); }
+size_t kept_for_good_units(void) { return kept.is_told ? within_slack(kept.told_units) : 0; }
+
+void kept_tell(size_t bytes) {
+  kept.is_told = true;
+  kept.told_units = bytes >> UNIT_SHIFT;
+}
 
 /* ---- Time ------------------------------------------------------------------------*/
 void kept_age(uint64_t now_ms) {
@@ -68,7 +77,8 @@ void kept_age(uint64_t now_ms) {
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
   kept_age(now_ms);
   /* A call for each slab that is freed would cost more than the free. */
-  size_t most = kept_units() + (was_exceeded || (limit_exists() && limit_is_tight()) ? 0 : floor_units());
+  size_t more = max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(floor_units(), dirty_floor_bytes >> UNIT_SHIFT));
+  size_t most = kept_units() + (was_exceeded || (limit_exists() && limit_is_tight()) ? 0 : more);
   return dirty_units() > most && now_ms >= kept.rests_until_ms;
 }
 

@@ -29,6 +29,10 @@ extern const inspect_field_t kept_inspected[1];
 /* How many units may stay dirty; and if nothing had been reused. */
 size_t kept_units(void);
 size_t kept_least_units(void);
+/* So much is to stay whatever its age: instead of the floor, a quarter of what is in use. Near a
+ * limit no more than fits all the same. */
+void kept_tell(size_t bytes);
+size_t kept_for_good_units(void); /* 0 until then */
 
 /* Time has passed: what is remembered of reuse fades. */
 void kept_age(uint64_t now_ms);

@@ -7,19 +7,25 @@
 
 enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
 
-size_t pages_drop(void *at, size_t bytes) {
+/* How many of the pages come before those that are to be dropped. */
+static size_t skip_kept(const unsigned char *resident, size_t pages, size_t page, size_t *keep) {
+  size_t first = 0;
+  for (; first < pages && *keep >= page; first++)
+    if ((resident[first] & 1) != 0) *keep -= page;
+  return first;
+}
+
+size_t pages_drop(void *at, size_t bytes, size_t *keep) {
   unsigned char resident[PAGES_AT_ONCE];
   size_t page = os_page_bytes(), dropped = 0;
   for (char *next = at, *end = next + bytes; next < end;) {
     size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE), count = 0;
-    /* Where nobody says what is resident, all is dropped and nothing counted. */
-    if (!os_resident_pages(next, pages * page, resident)) {
-      os_purge(next, pages * page);
-      next += pages * page;
-      continue;
-    }
-    for (size_t i = 0; i < pages; i++) count += resident[i] & 1;
-    if (count > 0 && os_purge(next, pages * page)) dropped += count * page;
+    /* Where nobody says what is resident, all is supposed to be, and nothing counted. */
+    bool is_known = os_resident_pages(next, pages * page, resident);
+    if (!is_known) memset(resident, 1, pages);
+    size_t first = skip_kept(resident, pages, page, keep);
+    for (size_t i = first; i < pages; i++) count += resident[i] & 1;
+    if (count > 0 && os_purge(next + first * page, (pages - first) * page) && is_known) dropped += count * page;
     next += pages * page;
   }
   return dropped;

@@ -15,8 +15,9 @@ HAK_C_BEGIN
  * not. */
 void pages_clear(void *at, size_t bytes);
 /* Drops pages of memory in use that hold nothing of worth; they read as zero
- * afterwards. Returns the bytes that were resident and are not any more. */
-size_t pages_drop(void *at, size_t bytes);
+ * afterwards. The first ones stay, as many as have `*keep` bytes resident, which are taken off
+ * that. Returns the bytes that were resident and are not any more. */
+size_t pages_drop(void *at, size_t bytes, size_t *keep);
 
 HAK_C_END
 #endif

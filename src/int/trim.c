@@ -8,16 +8,27 @@
 #include "../slab/purge.h"
 #include "../support/error.h"
 
-size_t trim_for(tally_t reason, size_t keep_bytes) {
-  reclaim();
-  size_t purged = tidy_purge_pages();
+/* Of pages of slabs in use that are free and resident, `keep_pages` bytes stay. */
+static size_t purge(tally_t reason, size_t keep_dirty, size_t keep_pages) {
+  size_t purged = tidy_purge_pages(&keep_pages);
   if (the_heap != &the_null_heap) {
     heap_t *heap = thread_enter();
     if (heap != NULL) {
-      purged += purge_pages(&heap->owner);
+      purged += purge_pages(&heap->owner, &keep_pages);
       thread_leave(heap);
     }
   }
   error_settle();
-  return tally_add(reason, purged) + arena_purge_for(reason, keep_bytes);
+  return tally_add(reason, purged) + arena_purge_for(reason, keep_dirty);
+}
+
+size_t trim_for(tally_t reason, size_t keep_dirty) {
+  reclaim();
+  return purge(reason, keep_dirty, 0);
+}
+
+size_t trim(size_t keep_bytes) {
+  reclaim();
+  size_t keep_dirty = min_size(align_down(keep_bytes, UNIT_BYTES), arena_usage().dirty);
+  return purge(TALLY_TRIMMED, keep_dirty, keep_bytes - keep_dirty);
 }

@@ -13,11 +13,11 @@ HAK_C_BEGIN
 /* Flushes the calling thread's heap, what waits in those of ended threads, and what can be
  * had of other threads' (slab/claim.h, front/strip.h), and returns memory to the system:
  * pages of their slabs without a live block, and what the arena holds free but for
- * `keep_bytes`. Returns the bytes, which are tallied. Thread-safe; takes as long as there is
+ * `keep_dirty` bytes. Returns the bytes, which are tallied. Thread-safe; takes as long as there is
  * work. */
-size_t trim_for(tally_t reason, size_t keep_bytes);
-/* The program asks. */
-HAK_INLINE size_t trim(size_t keep_bytes) { return trim_for(TALLY_TRIMMED, keep_bytes); }
+size_t trim_for(tally_t reason, size_t keep_dirty);
+/* The program asks: of both together `keep_bytes` stay, rather of the arena's. */
+size_t trim(size_t keep_bytes);
 
 HAK_C_END
 #endif

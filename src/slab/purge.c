@@ -62,13 +62,13 @@ size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason) {
   return calls;
 }
 
-size_t purge_pages(owner_t *owner) {
+size_t purge_pages(owner_t *owner, size_t *keep) {
   size_t purged = 0;
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     for (unit_t slab = owner->slabs[c]; slab != 0; slab = map_record(slab)->slab.next) {
       for (free_pages_t pages = {0}; next_free_pages(slab, &pages);) {
-        dense_thins_out(slab, 1);
-        purged += pages_drop(map_address(slab) + pages.from, pages.to - pages.from);
+        if (*keep < pages.to - pages.from) dense_thins_out(slab, 1);
+        purged += pages_drop(map_address(slab) + pages.from, pages.to - pages.from, keep);
       }
       if (HAK_UNLIKELY(claim_is_awaited(owner))) return purged;
     }

@@ -14,8 +14,8 @@
 HAK_C_BEGIN
 
 /* Gives the pages that lie wholly in free blocks of slabs in use back to the
- * system. Returns the bytes. */
-size_t purge_pages(owner_t *owner);
+ * system, but for `*keep` bytes that are resident, which are taken off that. Returns the bytes. */
+size_t purge_pages(owner_t *owner, size_t *keep);
 
 /* The same for one slab. Returns about how many calls to the system that took, 1 at least. */
 size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason);

@@ -148,12 +148,16 @@ static bool sweep_step(owner_t *owner, void *flush) {
 void tidy_sweep(tidy_flush_fn *flush) { for_each(true, false, sweep_step, (void *)flush); }
 void tidy_sweep_attached(tidy_flush_fn *strip) { for_each(false, true, sweep_step, (void *)strip); }
 
-static bool purge_step(owner_t *owner, void *purged) {
-  *(size_t *)purged += purge_pages(owner);
+typedef struct {
+  size_t purged, *keep;
+} purge_t;
+static bool purge_step(owner_t *owner, void *context) {
+  purge_t *p = context;
+  p->purged += purge_pages(owner, p->keep);
   return false;
 }
-size_t tidy_purge_pages(void) {
-  size_t purged = 0;
-  for_each(true, true, purge_step, &purged);
-  return purged;
+size_t tidy_purge_pages(size_t *keep) {
+  purge_t p = {.keep = keep};
+  for_each(true, true, purge_step, &p);
+  return p.purged;
 }

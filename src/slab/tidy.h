@@ -25,8 +25,9 @@ typedef bool tidy_flush_fn(owner_t *owner);
 void tidy_sweep(tidy_flush_fn *flush);
 /* The same for owners of other threads that can be claimed. */
 void tidy_sweep_attached(tidy_flush_fn *strip);
-/* purge_pages for all pooled owners, and for those of other threads that can be claimed. */
-size_t tidy_purge_pages(void);
+/* purge_pages for all pooled owners, and for those of other threads that can be claimed;
+ * `*keep` bytes stay of all together. */
+size_t tidy_purge_pages(size_t *keep);
 typedef enum {
   TIDY_NOTHING, /* there is nothing to do before the next round */
   TIDY_DONE,    /* it took time, and that is all                */

@@ -126,16 +126,44 @@ TEST(Extras, MallinfoAgreesWithMallinfo2) {
   EXPECT_EQ(static_cast<std::size_t>(narrow.fordblks), wide.fordblks);
 }
 
-TEST(Extras, MalloptIsAcceptedAndHarmless) {
+TEST(Extras, MalloptKnowsGlibcsParametersAndNoOthers) {
   for (int parameter : {M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX, M_ARENA_TEST,
-                        M_CHECK_ACTION, M_PERTURB, M_MXFAST, -1000, 1000}) {
-    int answer = mallopt(parameter, 65536);
-    EXPECT_TRUE(answer == 0 || answer == 1) << "mallopt(" << parameter << ") gave " << answer;
+                        M_CHECK_ACTION, M_PERTURB, M_MXFAST, M_NLBLKS, M_GRAIN, M_KEEP}) {
+    EXPECT_EQ(mallopt(parameter, 65536), 1) << "mallopt(" << parameter << ")";
     for (std::size_t bytes : kSizes) {
       void *block = malloc(bytes);
       ASSERT_NE(block, nullptr) << "after mallopt(" << parameter << ")";
       free(block);
     }
+  }
+  for (int parameter : {0, 5, -9, -1000, 1000}) EXPECT_EQ(mallopt(parameter, 1), 0) << "mallopt(" << parameter << ")";
+}
+
+/* Of 128 MiB that are freed. The settings last: each is made in a child. */
+TEST(Extras, TheTrimThresholdIsWhatStaysDirty) {
+  constexpr std::size_t kMiB = 1 << 20;
+  struct {
+    int threshold;
+    std::size_t least, most;
+  } cases[] = {{48 << 20, 48 * kMiB, (48 + 4 + 8) * kMiB}, {-1, 128 * kMiB, 256 * kMiB}, {0, 0, (1 + 8) * kMiB}};
+  for (const auto &each : cases) {
+    hak_test::Outcome outcome = hak_test::in_child([&] {
+      if (mallopt(M_TRIM_THRESHOLD, each.threshold) != 1) return 1;
+      void *blocks[16];
+      for (void *&block : blocks) block = hak_test::opaque(malloc(8 * kMiB));
+      for (void *block : blocks) free(block);
+      hak_stats_t now;
+      hak_stats(&now, sizeof now);
+      std::printf("%zu", now.dirty_free);
+      std::fflush(stdout);
+      malloc_trim(0);
+      hak_stats(&now, sizeof now);
+      return now.dirty_free == 0 ? 0 : 2;
+    });
+    EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+    const std::size_t dirty = std::strtoull(outcome.out.c_str(), nullptr, 10);
+    EXPECT_GE(dirty, each.least) << each.threshold;
+    EXPECT_LE(dirty, each.most) << each.threshold;
   }
 }
 

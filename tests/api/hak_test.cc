@@ -12,6 +12,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <malloc.h>
 #include <string>
 #include <sys/resource.h>
 #include <thread>
@@ -327,9 +328,33 @@ TEST(Hak, TrimKeepsWhatItIsToldToKeep) {
   hak_trim(std::size_t{20} << 20);
   const std::size_t kept = stats().dirty_free;
   EXPECT_LE(kept, std::size_t{20} << 20) << "bytes of free memory kept";
+  ASSERT_GT(kept, std::size_t{1} << 20) << "the test is void";
+  EXPECT_TRUE(hak_trim(std::size_t{1} << 20));
+  EXPECT_EQ(stats().dirty_free, std::size_t{1} << 20);
   hak_trim(0);
   EXPECT_EQ(stats().dirty_free, 0u);
   EXPECT_FALSE(hak_trim(0)) << "there was nothing left to give back";
+}
+
+/* Pages between live blocks are free memory, too. */
+TEST(Hak, TrimKeepsPagesOfPartlyUsedSlabsAsWell) {
+  hak_account_t account;
+  hak_account(&account, sizeof account);
+  if (!account.is_measured) GTEST_SKIP() << "the system does not say what is resident";
+  constexpr std::size_t kBlocks = 100000, kKeep = 1 << 20; /* the frees have given most back */
+  std::vector<void *> blocks(kBlocks), live;
+  for (void *&block : blocks) std::memset(block = malloc(256), 1, 256);
+  for (std::size_t i = 0; i < kBlocks; i++) (i % 1000 == 0 ? live.push_back(blocks[i]) : free(blocks[i]));
+  EXPECT_TRUE(malloc_trim(kKeep));
+  hak_account(&account, sizeof account);
+  const std::size_t kept = account.resident_free_in_slabs + account.resident_dirty;
+  EXPECT_GE(kept, kKeep - 4096);
+  EXPECT_LE(kept, kKeep + live.size() * 4096) << "what lies beside live blocks in their pages cannot go";
+  EXPECT_FALSE(malloc_trim(kKeep)) << "there was no more than that";
+  EXPECT_TRUE(malloc_trim(0));
+  hak_account(&account, sizeof account);
+  EXPECT_LE(account.resident_free_in_slabs + account.resident_dirty, live.size() * 4096);
+  for (void *block : live) free(block);
 }
 
 TEST(Hak, TrimGivesBackPagesOfPartlyUsedSlabs) {

@@ -238,6 +238,30 @@ TEST_F(Arena, PagesGoASecondAfterTheyWereFreed) {
   arena_check();
 }
 
+/* mallopt(M_TRIM_THRESHOLD). */
+TEST_F(Arena, WhatTheProgramWantsToStayStaysHoweverOld) {
+  uint64_t later = os_now_ms();
+  for (const size_t keep : {HAK_MIB(20), SIZE_MAX, size_t{0}}) {
+    arena_keep(keep);
+    std::vector<unit_t> runs;
+    for (int i = 0; i < 30; i++) runs.push_back(take(ZONE_SMALL, 32));
+    for (unit_t run : runs) {
+      give(run);
+      arena_relieve(32);
+    }
+    const size_t stays = keep < HAK_MIB(60) ? keep : HAK_MIB(60);
+    EXPECT_GE(arena_usage().dirty, stays) << "of " << keep;
+    EXPECT_LE(arena_usage().dirty, stays + HAK_MIB(4 + 1)) << "of " << keep;
+    later += 5000;
+    for (int i = 0; i < 100; i++) arena_tick(later);
+    EXPECT_EQ(arena_usage().dirty, stays) << "of " << keep;
+    arena_purge(0);
+    EXPECT_EQ(arena_usage().dirty, 0u);
+    later += 5000;
+    arena_tick(later); /* what was taken again soon is forgotten */
+  }
+}
+
 TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
   std::vector<unit_t> runs;
   for (int i = 0; i < 100; i++) runs.push_back(take(ZONE_SMALL, 32));

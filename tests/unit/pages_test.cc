@@ -6,6 +6,8 @@ namespace {
 using hak_test::is_zero;
 using hak_test::record;
 
+size_t none = 0; /* stays */
+
 /* Clears pages of which some are in use, and says how many are resident then. */
 size_t ResidentAfterClearing(const std::vector<size_t> &used) {
   const size_t page = os_page_bytes(), pages = 200;
@@ -13,12 +15,12 @@ size_t ResidentAfterClearing(const std::vector<size_t> &used) {
   size_t units = record(run).run_units;
   hak_test::write_words(run, units, hak_test::kInUse);
   char *at = map_address(run);
-  pages_drop(at, pages * page);
+  pages_drop(at, pages * page, &none);
   for (size_t i : used) std::memset(at + i * page, 0xEE, page);
   pages_clear(at, pages * page);
   size_t count = hak_test::resident_pages(at, pages * page);
-  EXPECT_EQ(pages_drop(at, pages * page), count * page);
-  EXPECT_EQ(pages_drop(at, pages * page), 0u) << "nothing was resident any more";
+  EXPECT_EQ(pages_drop(at, pages * page, &none), count * page);
+  EXPECT_EQ(pages_drop(at, pages * page, &none), 0u) << "nothing was resident any more";
   for (size_t i : used) std::memset(at + i * page, 0xEE, page);
   pages_clear(at, pages * page);
   EXPECT_TRUE(is_zero(at, pages * page));
@@ -42,4 +44,24 @@ TEST(Pages, ClearingDropsWhatIsScattered) {
   for (size_t i = 0; i < 200; i++)
     if (i % 40 < 20) much.push_back(i);
   EXPECT_EQ(ResidentAfterClearing(much), 100u) << "it would be used again";
+}
+
+TEST(Pages, WhatIsToStayIsResidentAndThereFirst) {
+  const size_t page = os_page_bytes(), pages = 48;
+  unit_t run = arena_take(ZONE_SMALL, align_up(pages * page, UNIT_BYTES) >> UNIT_SHIFT, 1, nullptr);
+  const size_t units = record(run).run_units;
+  hak_test::write_words(run, units, hak_test::kInUse);
+  char *at = map_address(run);
+  for (size_t i = 0; i < pages; i += 2) std::memset(at + i * page, 0xEE, page);
+  size_t keep = 5 * page + 1;
+  EXPECT_EQ(pages_drop(at, pages * page, &keep), (pages / 2 - 5) * page);
+  EXPECT_EQ(keep, 1u);
+  EXPECT_EQ(hak_test::resident_pages(at, pages * page), 5u);
+  EXPECT_EQ(at[8 * page], '\xEE') << "the fifth of them";
+  keep = 100 * page;
+  EXPECT_EQ(pages_drop(at, pages * page, &keep), 0u);
+  EXPECT_EQ(keep, 95 * page);
+  pages_drop(at, pages * page, &none);
+  hak_test::write_words(run, units, 0);
+  arena_give(run, units);
 }

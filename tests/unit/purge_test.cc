@@ -2,6 +2,8 @@
 #include "layers.h"
 #include "support/payload.h"
 
+#include <front/bell.h>
+
 #include <algorithm>
 #include <set>
 
@@ -63,12 +65,12 @@ TEST_F(Purge, PagesOfFreeBlocksGoBackAndOthersStay) {
     for (size_t i = 0; i < blocks.size(); i++)
       (i % 100 == 50 || i == 0 || i + 1 == blocks.size() ? kept : back).push_back(blocks[i]);
     owner.flush(c, back);
-    size_t purged = purge_pages(owner);
+    size_t keep = 0, purged = purge_pages(owner, &keep);
     size_t slab_bytes = size_t{size_classes[c].slab_units} * UNIT_BYTES;
     EXPECT_GE(purged + (kept.size() + 1) * (2 * page + bytes), slab_bytes)
         << "pages without a live block stay; class " << c;
     for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c)) << "a live block lost its contents";
-    EXPECT_EQ(purge_pages(owner), 0u);
+    EXPECT_EQ(purge_pages(owner, &keep), 0u);
     auto again = owner.refill(c, back.size());
     for (void *block : again) hak_test::stamp(block, bytes, c);
     for (void *block : kept) EXPECT_TRUE(hak_test::stamped(block, bytes, c));
@@ -216,4 +218,40 @@ TEST_F(Surplus, BooksFollowASlabToItsNextOwner) {
   kept.clear();
   slab_release_empty(other);
   EXPECT_EQ(other->purged_bytes, 0);
+}
+
+/* Free pages between live blocks count, as dirty memory does, and the latter stays first. */
+TEST(Trim, LeavesSoMuchOfBothTogether) {
+  constexpr size_t kBlocks = 40000, kBytes = 256;
+  if (!os_is_unfiltered()) GTEST_SKIP() << "the system does not say what is resident";
+  std::vector<void *> blocks(kBlocks), live;
+  bell_listen(); /* as beside a background thread: else the frees give back what is too much */
+  for (void *&block : blocks) std::memset(block = hak_malloc(kBytes), 1, kBytes);
+  void *huge = hak_malloc(HAK_MIB(5));
+  for (size_t i = 0; i < kBlocks; i++) (i % 200 == 0 ? live.push_back(blocks[i]) : hak_free(blocks[i]));
+  EXPECT_EQ(trim(SIZE_MAX), 0u); /* nothing goes, but what is cached to its slabs */
+  arena_purge(0);
+  hak_account_t account;
+  const auto resident = [&] {
+    hak_account(&account, sizeof account);
+    return account.resident_free_in_slabs + account.resident_dirty;
+  };
+  const size_t all = resident(), beside = live.size() * os_page_bytes();
+  ASSERT_GT(all, HAK_MIB(8)) << "the test is void";
+  for (size_t keep : {HAK_MIB(6), HAK_MIB(4) + 1, HAK_MIB(2)}) {
+    EXPECT_GT(trim(keep), 0u);
+    EXPECT_GE(resident(), keep - os_page_bytes()) << "more went than was to go";
+    EXPECT_LE(resident(), keep + beside);
+    EXPECT_EQ(trim(keep), 0u);
+  }
+  hak_free(huge);
+  const size_t dirty = arena_usage().dirty;
+  ASSERT_GT(dirty, 0u);
+  trim(dirty + HAK_MIB(1));
+  EXPECT_EQ(arena_usage().dirty, dirty) << "what lies in slabs goes first";
+  resident();
+  EXPECT_GE(account.resident_free_in_slabs, HAK_MIB(1) - os_page_bytes());
+  EXPECT_LE(account.resident_free_in_slabs, HAK_MIB(1) + beside);
+  bell_leave();
+  for (void *block : live) hak_free(block);
 }

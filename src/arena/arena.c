@@ -2,6 +2,7 @@
 #include "arena.h"
 
 #include "../support/limit.h"
+#include "../support/profile.h"
 #include "charge.h"
 #include "dense.h"
 #include "dirty.h"
@@ -310,9 +311,10 @@ size_t arena_tick(uint64_t now_ms) {
   if (!is_ready()) return 0;
   gate_enter(&arena_gate);
   kept_age(now_ms);
-  bool is_due = now_ms >= DIRTY_MS && dirty_oldest_ms() <= now_ms - DIRTY_MS && dirty_units() > kept_for_good_units();
+  uint64_t age_ms = profile_wait(DIRTY_MS);
+  bool is_due = now_ms >= age_ms && dirty_oldest_ms() <= now_ms - age_ms && dirty_units() > kept_for_good_units();
   gate_leave(&arena_gate);
-  return is_due ? tally_add(TALLY_AGED, purge(now_ms - DIRTY_MS, PURGE_UNITS, PURGE_CALLS, keep_for_good, 0)) : 0;
+  return is_due ? tally_add(TALLY_AGED, purge(now_ms - age_ms, PURGE_UNITS, PURGE_CALLS, keep_for_good, 0)) : 0;
 }
 
 size_t arena_relieve_now(size_t freed_units) {

@@ -2,6 +2,7 @@
 #include "kept.h"
 
 #include "../support/limit.h"
+#include "../support/profile.h"
 #include "dense.h"
 #include "dirty.h"
 
@@ -47,15 +48,18 @@ void kept_note_given(size_t units) { atomic64_add_alone(&kept.used_units, -units
 void kept_note_purged(size_t units) { kept.purged_units += units; }
 
 /* ---- What may stay ---------------------------------------------------------------*/
+static size_t bounded(size_t units) {
+  return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(units, dirty_floor_bytes >> UNIT_SHIFT));
+}
 static size_t floor_units(void) {
   if (HAK_UNLIKELY(kept.is_told)) return kept.told_units;
-  return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(kept_needed_units() / 4, dirty_floor_bytes >> UNIT_SHIFT));
+  return profile_keep(bounded(kept_needed_units() / 4));
 }
 
 static size_t within_slack(size_t units) {
   return limit_exists() ? min_size(units, limit_slack() >> UNIT_SHIFT) : units;
 }
-static size_t share_units(void) { return floor_units() + kept_needed_units() / 8; }
+static size_t share_units(void) { return floor_units() + profile_keep(kept_needed_units() / 8); }
 size_t kept_units(void) { return within_slack(share_units() + kept.reused_units); }
 size_t kept_least_units(void) { return within_slack(share_units()); }
 size_t kept_for_good_units(void) { return kept.is_told ? within_slack(kept.told_units) : 0; }
@@ -68,16 +72,16 @@ void kept_tell(size_t bytes) {
 /* ---- Time ------------------------------------------------------------------------*/
 void kept_age(uint64_t now_ms) {
   if (now_ms < kept.next_tick_ms) return;
-  uint64_t ticks = (now_ms - kept.next_tick_ms) / TICK_MS + 1;
+  uint64_t tick_ms = profile_wait(TICK_MS), ticks = (now_ms - kept.next_tick_ms) / tick_ms + 1;
   kept.reused_units = ticks < 32 ? kept.reused_units >> ticks : 0;
   kept.purged_units = ticks < 32 ? kept.purged_units >> ticks : 0;
-  kept.next_tick_ms = now_ms + TICK_MS;
+  kept.next_tick_ms = now_ms + tick_ms;
 }
 
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
   kept_age(now_ms);
   /* A call for each slab that is freed would cost more than the free. */
-  size_t more = max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(floor_units(), dirty_floor_bytes >> UNIT_SHIFT));
+  size_t more = kept.is_told ? bounded(kept.told_units) : floor_units();
   size_t most = kept_units() + (was_exceeded || (limit_exists() && limit_is_tight()) ? 0 : more);
   return dirty_units() > most && now_ms >= kept.rests_until_ms;
 }

@@ -6,6 +6,7 @@
 #include "../slab/tidy.h"
 #include "../slab/purge.h"
 #include "../slab/remote.h"
+#include "../support/config.h"
 #include "../support/tally.h"
 #include "flush.h"
 #include "magazine.h"
@@ -24,7 +25,7 @@ static size_t decay_magazine(heap_t *heap, unsigned size_class) {
 static void decay_magazines(heap_t *heap, uint64_t now_ms) {
   enum { STEP_COST = 8192 }; /* see capacity_block_cost */
   if (heap->decay_classes == 0) {
-    if (now_ms < heap->decayed_ms + DECAY_MS) return;
+    if (now_ms < heap->decayed_ms + profile_wait(DECAY_MS)) return;
     heap->decayed_ms = now_ms;
     heap->decay_classes = SIZE_CLASS_COUNT;
     remote_flush(&heap->owner);
@@ -52,6 +53,7 @@ static void give_back(heap_t *heap, uint64_t now_ms) {
 }
 
 void decay_now(heap_t *heap, bool may_purge) {
+  if (config()->over_time == OVER_TIME_OFF) return;
   uint64_t now_ms = os_now_ms();
   if (now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
   heap->looked_ms = now_ms;

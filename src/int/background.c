@@ -23,7 +23,7 @@ enum {
   PAUSE_MS = 1,      /* between some: whoever waits for a gate had better have it */
   PAUSE_STEPS = 32,  /* at the most without a pause                 */
   LAST_MS = 20,      /* between looks whether it is the last          */
-  QUIET_ROUNDS = 16, /* before it sleeps: what lies idle is given back after a second or two */
+  SLOW_ROUNDS = 6,   /* before it sleeps: what lies idle is given back after a second or two */
   ALONE_MS = 2000,   /* before it ends: programs that start threads do so again soon      */
   LOOK_MS = 10000,   /* asleep, it looks whether it is alone: not every end of a thread rings */
   REFUSED_MS = 1000, /* then it may be tried again to start it        */
@@ -66,8 +66,8 @@ static bool is_alone(void) { return os_thread_count() <= 2; }
 /* Until there was nothing to do for some rounds. Returns whether it shall end: it is alone,
  * or the program has installed a filter of system calls. */
 static bool work(void) {
-  int quiet = 0, alone_ms = 0;
-  while (quiet < QUIET_ROUNDS) {
+  int quiet = 0, alone_ms = 0, most = FAST_ROUNDS + (int)profile_wait(SLOW_ROUNDS);
+  while (quiet < most) {
     if (!os_is_unfiltered()) return true; /* asked first, while no gate is held: it may end this thread */
     bool was_rung = bell_listen(), worked = visit();
     quiet = worked ? 0 : was_rung && quiet > FAST_ROUNDS ? FAST_ROUNDS : quiet + 1;
@@ -159,7 +159,7 @@ static bool was_refused_lately(void) {
 
 /* Not under a filter: it would make calls when the program expects none. */
 static bool may_start(void) {
-  return config()->background && atomic32_load_seq(&background.runs) == 0 && !was_refused_lately() &&
+  return config()->over_time == OVER_TIME_ON && atomic32_load_seq(&background.runs) == 0 && !was_refused_lately() &&
          os_is_unfiltered();
 }
 

@@ -13,7 +13,9 @@
 /* Somebody has looked, or cannot any more. Relaxed: it changes while there is one thread. */
 static atomic32 is_done;
 
-static bool may_look(void) { return config()->background && os_is_unfiltered() && os_thread_count() == 1; }
+static bool may_look(void) {
+  return config()->over_time == OVER_TIME_ON && os_is_unfiltered() && os_thread_count() == 1;
+}
 
 static HAK_COLD void look(void) {
   int saved_errno = errno;

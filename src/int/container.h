@@ -6,7 +6,7 @@
  * blocked, so that nothing else happens in it before they are closed again. That is when the heap has
  * reached 16 MiB, or before the program starts its first thread, whatever comes first. If
  * there is another thread by then, nobody looks; neither under a filter of system calls, nor
- * with HAKMEM_INT=off.
+ * with HAKMEM_INT=inline or off.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -4,6 +4,7 @@
 #include "../arena/dense.h"
 #include "../arena/pages.h"
 #include "../os/os.h"
+#include "../support/profile.h"
 #include "../support/tally.h"
 #include "claim.h"
 #include "purged.h"
@@ -108,7 +109,7 @@ size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls) {
       continue;
     }
     if (owner->look_class == 0) {
-      if (now_ms < owner->round_ms + ROUND_MS) break;
+      if (now_ms < owner->round_ms + profile_wait(ROUND_MS)) break;
       owner->round_ms = now_ms;
     }
     owner->next_look = owner->slabs[owner->look_class];

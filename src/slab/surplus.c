@@ -3,6 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../os/os.h"
+#include "../support/profile.h"
 #include "purge.h"
 #include "slab.h"
 
@@ -10,9 +11,9 @@ enum { REGRET_MS = 250, REGRET_WEIGHT = 16 };
 
 /* Halves what was regretted as often as time has passed for. */
 static void age(owner_t *owner) {
-  uint64_t now_ms = os_now_ms();
-  if (now_ms < owner->regret_ms + REGRET_MS) return;
-  uint64_t halvings = (now_ms - owner->regret_ms) / REGRET_MS;
+  uint64_t now_ms = os_now_ms(), half_life_ms = profile_wait(REGRET_MS);
+  if (now_ms < owner->regret_ms + half_life_ms) return;
+  uint64_t halvings = (now_ms - owner->regret_ms) / half_life_ms;
   owner->regret_bytes = halvings < 63 ? owner->regret_bytes >> halvings : 0;
   owner->regret_ms = now_ms;
 }
@@ -21,7 +22,8 @@ HAK_NOINLINE void surplus_begin_now(owner_t *owner) {
   age(owner);
   slab_tell_arena(owner);
   /* An eighth of what is in use, and what was regretted. */
-  owner->surplus_from = (int64_t)(SURPLUS_LEAST_BYTES + arena_needed_bytes() / 8) + REGRET_WEIGHT * owner->regret_bytes;
+  owner->surplus_from = (int64_t)profile_keep(SURPLUS_LEAST_BYTES + arena_needed_bytes() / 8) +
+                        REGRET_WEIGHT * owner->regret_bytes;
   owner->has_surplus = owner->free_bytes - owner->purged_bytes > owner->surplus_from + (int64_t)SURPLUS_LEAST_BYTES;
 }
 

@@ -2,6 +2,7 @@
 #include "tidy.h"
 
 #include "../os/os.h"
+#include "../support/profile.h"
 #include "claim.h"
 #include "pool.h"
 #include "purge.h"
@@ -57,7 +58,7 @@ static uint64_t unused_since_ms(owner_t *owner, uint64_t now_ms) {
 
 static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flush) {
   enum { WARM_MS = 500 };
-  if (owner->is_warm && now_ms < unused_since_ms(owner, now_ms) + WARM_MS) return TIDY_NOTHING;
+  if (owner->is_warm && now_ms < unused_since_ms(owner, now_ms) + profile_wait(WARM_MS)) return TIDY_NOTHING;
   pool_cool(owner);
   owner_enter(owner);
   bool worked = (flush != NULL && flush(owner)) || tidy_step(owner, now_ms);
@@ -71,7 +72,7 @@ static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flus
 static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *strip) {
   enum { IDLE_MS = 100, IDLE_VISITS = 24 };
   uint64_t since_ms = unused_since_ms(owner, now_ms),
-           idle_until_ms = since_ms + ((uint64_t)IDLE_MS << owner->idle_shift);
+           idle_until_ms = since_ms + (profile_wait(IDLE_MS) << owner->idle_shift);
   if (since_ms == now_ms) has_slept(owner); /* from here on */
   if (atomic32_load_relaxed(&owner->pending.head) != 0) owner->idle_visits = 0;
   if (now_ms < idle_until_ms || owner->idle_visits == IDLE_VISITS) return TIDY_NOTHING;

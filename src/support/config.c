@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static config_t settings = {.abort_on_error = true, .background = true};
+static config_t settings = {.abort_on_error = true, .over_time = OVER_TIME_ON};
 
 const config_t *config(void) { return &settings; }
 
@@ -16,20 +16,31 @@ static bool parse_switch(const char *text, void *out) {
   *(bool *)out = text[0] == '1';
   return true;
 }
-static bool parse_on_off(const char *text, void *out) {
-  bool on = strcmp(text, "on") == 0;
-  if (!on && strcmp(text, "off") != 0) return false;
-  *(bool *)out = on;
+/* One of some words: its number. */
+static bool parse_word(const char *text, const char *const words[], unsigned count, unsigned *number) {
+  for (*number = 0; *number < count; ++*number)
+    if (strcmp(text, words[*number]) == 0) return true;
+  return false;
+}
+static bool parse_over_time(const char *text, void *out) {
+  static const char *const words[] = {[OVER_TIME_OFF] = "off", [OVER_TIME_INLINE] = "inline", [OVER_TIME_ON] = "on"};
+  unsigned number;
+  if (!parse_word(text, words, sizeof words / sizeof *words, &number)) return false;
+  *(over_time_t *)out = (over_time_t)number;
   return true;
 }
 static bool parse_report(const char *text, void *out) {
-  static const char *const values[] = {[REPORT_NONE] = "0", [REPORT_SHORT] = "1", [REPORT_CLASSES] = "classes"};
-  for (unsigned i = 0; i < sizeof values / sizeof *values; i++) {
-    if (strcmp(text, values[i]) != 0) continue;
-    *(report_t *)out = (report_t)i;
-    return true;
-  }
-  return false;
+  static const char *const words[] = {[REPORT_NONE] = "0", [REPORT_SHORT] = "1", [REPORT_CLASSES] = "classes"};
+  unsigned number;
+  if (!parse_word(text, words, sizeof words / sizeof *words, &number)) return false;
+  *(report_t *)out = (report_t)number;
+  return true;
+}
+static bool parse_profile(const char *text, void *out) {
+  unsigned number;
+  if (!parse_word(text, profile_names, PROFILE_COUNT, &number)) return false;
+  *(profile_t *)out = (profile_t)number;
+  return true;
 }
 /* Gibibytes or tebibytes, "64G" or "1T", from 1G to 16T: rounded down to a power
  * of two, as windows are. */
@@ -74,7 +85,8 @@ static const struct variable {
 } variables[] = {
     {"HAKMEM_ABORT_ON_ERROR", parse_switch, &settings.abort_on_error, "0 or 1"},
     {"HAKMEM_HARD_LIMIT", parse_bytes, &settings.hard_limit, "0, or 1M to 1024T"},
-    {"HAKMEM_INT", parse_on_off, &settings.background, "on or off"},
+    {"HAKMEM_INT", parse_over_time, &settings.over_time, "on, inline or off"},
+    {"HAKMEM_PROFILE", parse_profile, &settings.profile, "speed, balanced or memory"},
     {"HAKMEM_RESERVE", parse_reserve, &settings.reserve_bytes, "1G to 16T"},
     {"HAKMEM_SOFT_LIMIT", parse_bytes, &settings.soft_limit, "0, or 1M to 1024T"},
     {"HAKMEM_STATS", parse_report, &settings.report, "0, 1 or classes"},
@@ -100,6 +112,7 @@ void config_read(char *const environment[]) {
     const char *entry = *environment, *equals = strchr(entry, '=');
     if (equals != NULL && strncmp(entry, "HAKMEM_", 7) == 0) read_one(entry, (size_t)(equals - entry), equals + 1);
   }
+  profile_choose(settings.profile);
   if (settings.hard_limit != 0) limit_set_hard(settings.hard_limit);
   if (settings.soft_limit != 0) limit_set_soft(settings.soft_limit);
 }

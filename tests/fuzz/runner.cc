@@ -15,7 +15,7 @@
 
 namespace hak_fuzz {
 
-const std::vector<std::string> kSettings = {"HAKMEM_ABORT_ON_ERROR=0", "HAKMEM_INT=off"};
+const std::vector<std::string> kSettings = {"HAKMEM_ABORT_ON_ERROR=0", "HAKMEM_INT=inline"};
 
 /* An input takes some hundredths of a second; one that takes so long hangs. */
 static constexpr unsigned kInputSeconds = 60;

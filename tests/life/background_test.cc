@@ -28,7 +28,9 @@ TEST(Background, AProcessWithOneThreadStaysSo) { expect_says("1 thread\n", "sing
 
 TEST(Background, WhatWasFreedForSleepingThreadsGoesBackWithoutACall) { expect_says("gone\n", "sleepers"); }
 
-TEST(Background, IsNotStartedWhereItIsTurnedOff) { expect_says("there\n", "brief", {"HAKMEM_INT=off"}); }
+TEST(Background, IsNotStartedWhereItIsTurnedOff) {
+  for (const char *setting : {"HAKMEM_INT=off", "HAKMEM_INT=inline"}) expect_says("there\n", "brief", {setting});
+}
 
 TEST(Background, EndsWhenTheProgramIsDownToOneThreadAndBeginsAnew) { expect_says("ended\nbegun\n", "ends"); }
 

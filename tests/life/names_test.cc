@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 static void expect_ok(const char *program) {
-  hak_test::Outcome outcome = hak_test::run({program}, {"HAKMEM_INT=off"});
+  hak_test::Outcome outcome = hak_test::run({program}, {"HAKMEM_INT=inline"});
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
   EXPECT_EQ(outcome.out, "ok\n");
 }

@@ -103,6 +103,32 @@ TEST(Config, LimitsAreBytes) {
                      "hakmem: " + name + "='" + value + "' is ignored: expected 0, or 1M to 1024T\n");
 }
 
+TEST(Config, WhatIsDecidedOverTimeAndTheProfileAreWords) {
+  const auto settings = [](const char *entry) {
+    hak_test::Outcome outcome = hak_test::in_child([&] {
+      const char *environment[] = {entry, nullptr};
+      config_read(const_cast<char *const *>(environment));
+      std::printf("%d %d", config()->over_time, config()->profile);
+      std::fflush(stdout);
+      return 0;
+    });
+    return outcome.out + outcome.err;
+  };
+  EXPECT_EQ(settings("HAKMEM_INT=off"), "0 0");
+  EXPECT_EQ(settings("HAKMEM_INT=inline"), "1 0");
+  EXPECT_EQ(settings("HAKMEM_INT=on"), "2 0");
+  EXPECT_EQ(settings("HAKMEM_PROFILE=balanced"), "2 0");
+  EXPECT_EQ(settings("HAKMEM_PROFILE=memory"), "2 1");
+  EXPECT_EQ(settings("HAKMEM_PROFILE=speed"), "2 2");
+  for (const char *value : {"", "0", "1", "On", "offx", "inlin"})
+    EXPECT_EQ(settings(("HAKMEM_INT=" + std::string(value)).c_str()),
+              "2 0hakmem: HAKMEM_INT='" + std::string(value) + "' is ignored: expected on, inline or off\n");
+  for (const char *value : {"", "fast", "Speed", "memory ", "balance"})
+    EXPECT_EQ(
+        settings(("HAKMEM_PROFILE=" + std::string(value)).c_str()),
+        "2 0hakmem: HAKMEM_PROFILE='" + std::string(value) + "' is ignored: expected speed, balanced or memory\n");
+}
+
 TEST(Config, BadValuesWarnOnceAndChangeNothing) {
   expect_warning("HAKMEM_STATS=yes", "hakmem: HAKMEM_STATS='yes' is ignored: expected 0, 1 or classes\n");
   expect_warning("HAKMEM_STATS=", "hakmem: HAKMEM_STATS='' is ignored: expected 0, 1 or classes\n");

@@ -1,0 +1,134 @@
+/* HAKMEM_PROFILE and HAKMEM_INT=off: what they change, by counts. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "support/process.h"
+
+#include <cstdio>
+#include <functional>
+#include <string>
+
+namespace {
+
+/* Settings last, and are read once: each case is a child's. Ends it with a sentence. */
+#define REQUIRE(c) \
+  if (!(c)) return std::fprintf(stderr, "'%s' does not hold at line %d\n", #c, __LINE__), 1
+
+void with(const char *setting, const std::function<int()> &body) {
+  hak_test::Outcome outcome = hak_test::in_child([&] {
+    const char *environment[] = {setting, nullptr};
+    config_read(const_cast<char *const *>(environment));
+    REQUIRE(arena_ready());
+    return body();
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << setting << ": " << outcome.describe();
+}
+
+/* Each profile, and how many quarters of what `balanced` does it waits and keeps. */
+void with_each(const std::function<int(std::size_t wait, std::size_t keep)> &body) {
+  with("HAKMEM_PROFILE=memory", [&] { return body(1, 1); });
+  with("HAKMEM_PROFILE=balanced", [&] { return body(4, 4); });
+  with("HAKMEM_PROFILE=speed", [&] { return body(16, 256); });
+  with("HAKMEM_STATS=0", [&] { return body(4, 4); });
+}
+
+unit_t take(std::size_t units) {
+  unit_t run = arena_take(ZONE_SMALL, units, 1, nullptr);
+  hak_test::write_words(run, units, hak_test::kInUse);
+  return run;
+}
+void give(unit_t run, std::size_t units) {
+  hak_test::write_words(run, units, 0);
+  arena_give(run, units);
+}
+
+}  // namespace
+
+TEST(Profile, ScalesTheDirtyMemoryThatIsKept) {
+  with_each([](std::size_t, std::size_t keep) {
+    std::vector<unit_t> runs;
+    for (int i = 0; i < 100; i++) runs.push_back(take(32));
+    for (unit_t run : runs) give(run, 32), arena_relieve(32);
+    arena_relieve(3200);
+    /* Nothing is in use: the floor is 1 MiB, and as much again before it begins. All is 200 MiB. */
+    REQUIRE(arena_usage().dirty >= min_size(HAK_MIB(1) / 4 * keep, HAK_MIB(200)));
+    REQUIRE(arena_usage().dirty <= HAK_MIB(2) / 4 * keep);
+    return 0;
+  });
+}
+
+TEST(Profile, ScalesHowLongWhatWasReusedIsRemembered) {
+  with_each([](std::size_t wait, std::size_t keep) {
+    give(take(3200), 3200);
+    give(take(3200), 3200);
+    /* A tick ends within the first, and another one after each of three more: an eighth is left, or a 16th. */
+    arena_tick(os_now_ms() + 250 / 4 * wait * 3 + 250 / 4 * wait / 2);
+    arena_relieve_now(3200);
+    REQUIRE(arena_usage().dirty >= min_size(HAK_MIB(1) / 4 * keep + HAK_MIB(200) / 16, HAK_MIB(200)) - UNIT_BYTES);
+    REQUIRE(keep > 4 || arena_usage().dirty <= HAK_MIB(1) / 4 * keep + HAK_MIB(200) / 8 + UNIT_BYTES);
+    return 0;
+  });
+}
+
+TEST(Profile, ScalesHowLongItWaits) {
+  with_each([](std::size_t wait, std::size_t) {
+    const std::uint64_t age_ms = 250 * wait, before_ms = os_now_ms();
+    give(take(8), 8);
+    REQUIRE(arena_tick(before_ms + age_ms - 1) == 0);
+    REQUIRE(arena_tick(os_now_ms() + age_ms) == 8 * UNIT_BYTES);
+    return 0;
+  });
+}
+
+TEST(Profile, ScalesWhenASlabIsIdle) {
+  with_each([](std::size_t wait, std::size_t) {
+    constexpr unsigned kClass = 64;
+    const std::uint64_t round_ms = 125 * wait, now_ms = os_now_ms() + 100000;
+    hak_test::AttachedOwner owner;
+    owner.flush(kClass, owner.refill(kClass, 10));
+    REQUIRE(purge_idle_step(owner, now_ms, 64) == 0);
+    REQUIRE(purge_idle_step(owner, now_ms + round_ms - 1, 64) == 0);
+    REQUIRE(hak_test::used_bytes() == UNIT_BYTES);
+    REQUIRE(purge_idle_step(owner, now_ms + round_ms, 64) == 1);
+    REQUIRE(hak_test::used_bytes() == 0);
+    return 0;
+  });
+}
+
+TEST(Profile, ScalesWhatMayLieFreeInSlabs) {
+  with_each([](std::size_t, std::size_t keep) {
+    hak_test::AttachedOwner owner;
+    auto blocks = owner.refill(64, 4096);
+    owner.flush(64, {blocks.begin() + 2048, blocks.end()});
+    surplus_begin_now(owner);
+    const std::size_t share = (SURPLUS_LEAST_BYTES + arena_needed_bytes() / 8) * keep / 4;
+    REQUIRE(owner->surplus_from == static_cast<std::int64_t>(share));
+    owner.flush(64, {blocks.begin(), blocks.begin() + 2048});
+    return 0;
+  });
+}
+
+/* What is a second old, and what was cached and not used, stays or goes at the next batch boundaries. */
+TEST(OverTime, NothingIsDecidedWhereItIsOff) {
+  const auto boundaries = [](bool goes) {
+    std::vector<void *> blocks;
+    for (int i = 0; i < 200; i++) blocks.push_back(hak_malloc(100));
+    for (void *block : blocks) hak_free(block);
+    heap_t *heap = the_heap;
+    give(take(8), 8);
+    for (unit_t unit = the_map.zone_first[ZONE_SMALL]; unit < hak_test::zone_end(ZONE_SMALL); unit += SUPERSLAB_UNITS)
+      map_superslab(unit / SUPERSLAB_UNITS)->dirtied_ms = 1;
+    const std::size_t cached = hak_test::cached_bytes(heap), dirty = arena_usage().dirty;
+    REQUIRE(cached > 0 && dirty > 0);
+    for (int i = 0; i < 12; i++) {
+      heap->looked_ms = heap->decayed_ms = 0; /* as if time had passed */
+      thread_enter();
+      decay_now(heap, true);
+      thread_leave(heap);
+    }
+    REQUIRE((hak_test::cached_bytes(heap) < cached) == goes);
+    REQUIRE((arena_usage().dirty < dirty) == goes);
+    return 0;
+  };
+  with("HAKMEM_INT=off", [&] { return boundaries(false); });
+  with("HAKMEM_INT=inline", [&] { return boundaries(true); });
+  with("HAKMEM_INT=on", [&] { return boundaries(true); });
+}

@@ -8,6 +8,20 @@ typedef struct {
 
 static board_t boards[SHELF_LENGTHS];
 
+/* Whether runs of a length are worth a place. Relaxed: a hint, written when it changes alone. */
+enum { NEVER_GIVEN, GIVEN, WANTED_AGAIN };
+static atomic32 demand[SHELF_LENGTHS];
+
+static bool is_wanted(unsigned length) {
+  uint32_t now = atomic32_load_relaxed(&demand[length]);
+  if (now == NEVER_GIVEN) atomic32_store_relaxed(&demand[length], GIVEN);
+  return now == WANTED_AGAIN;
+}
+
+void shelf_note_missed(unsigned length) {
+  if (atomic32_load_relaxed(&demand[length]) == GIVEN) atomic32_store_relaxed(&demand[length], WANTED_AGAIN);
+}
+
 /* Relaxed, all of it: sums and bounds that may be a moment old. */
 static struct {
   atomic64 counts; /* units taken since the process began << 32, plus units that are held */
@@ -47,6 +61,7 @@ size_t shelf_surplus(void) {
 
 bool shelf_put(unsigned length, unit_t run) {
   size_t more = map_record(run)->run_units;
+  if (!is_wanted(length)) return false;
   if (shelf_units() + more > atomic64_load_relaxed(&units.most)) return false;
   uint64_t value = value_of(run, os_now_ms());
   count(0, more);
@@ -78,7 +93,9 @@ unit_t shelf_take_old(uint64_t until_ms, unsigned *at) {
     atomic64 *place = &boards[*at / SHELF_PLACES].places[*at % SHELF_PLACES];
     uint64_t value = atomic64_load_relaxed(place);
     bool is_old = value != 0 && is_until(value, until_ms);
-    if (is_old && atomic64_cas_acquire(place, &value, 0)) return run_of(value); /* pairs with shelf_put */
+    if (!is_old || !atomic64_cas_acquire(place, &value, 0)) continue; /* pairs with shelf_put */
+    atomic32_store_relaxed(&demand[*at / SHELF_PLACES], NEVER_GIVEN);
+    return run_of(value);
   }
   return 0;
 }

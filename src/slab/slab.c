@@ -148,6 +148,7 @@ void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
     void *block = take_shelved(owner, c);
     if (block != NULL) return block;
   }
+  shelf_note_missed(length_of(size_class));
   unit_t slab = make_slab(owner, size_class, is_zero);
   return slab != 0 ? map_address(slab) : NULL;
 }

@@ -29,8 +29,19 @@ class Shelf : public hak_test::WithAnOwner {
   void SetUp() override {
     WithAnOwner::SetUp();
     arena_purge(0);
+    for (unsigned c = MID_CLASS_END; c < SIZE_CLASS_COUNT; c++) {
+      owner.flush(c, owner.refill(c, 1));
+      shelf_note_missed(c - MID_CLASS_END); /* all are wanted again */
+      drain(c);
+    }
     held = owner.refill(kMiB, kHeld);
     meet_the_arena();
+  }
+  static void drain(unsigned size_class) {
+    for (unit_t run; (run = shelf_take(size_class - MID_CLASS_END)) != 0;) {
+      hak_test::write_words(run, size_classes[size_class].slab_units, 0);
+      arena_give(run, size_classes[size_class].slab_units);
+    }
   }
   void TearDown() override {
     owner.flush(kMiB, held);
@@ -81,6 +92,16 @@ TEST_F(Shelf, WhatOneThreadFreesAnotherTakesWithoutTheArena) {
   for (const auto &[c, block] : blocks) (hak_test::owner_of(block) == other->id ? other : owner).flush(c, {block});
 }
 
+/* As all that is freed at the end of a program's work. */
+TEST_F(Shelf, WhatIsNotWantedAgainGoesToTheArena) {
+  shelve(kMiB);
+  arena_purge(0); /* from here on it is not */
+  owner.flush(kMiB, owner.refill(kMiB, 1));
+  EXPECT_EQ(shelved_bytes(), 0u) << "nobody has missed one since";
+  owner.flush(kMiB, owner.refill(kMiB, 1));
+  EXPECT_EQ(shelved_bytes(), HAK_MIB(1));
+}
+
 TEST_F(Shelf, ABlockComesBackAsItWas) {
   char *block = static_cast<char *>(shelve(kMiB));
   EXPECT_TRUE(word_is_shelved(map_lookup(block)));
@@ -118,6 +139,7 @@ TEST_F(Shelf, ItHoldsAShareOfWhatIsInUse) {
 
 /* Of a heap that shrinks, on the shelf and off it. */
 TEST_F(Shelf, WhatIsFreedForGoodIsGivenBack) {
+  arena_tick(os_now_ms() + 100000); /* what was reused before is forgotten */
   std::vector<std::pair<unsigned, void *>> blocks;
   for (int i = 0; i < 20; i++)
     for (unsigned c = MID_CLASS_END; c < SIZE_CLASS_COUNT; c++) blocks.emplace_back(c, owner.refill(c, 1)[0]);
@@ -270,7 +292,9 @@ TEST_F(Shelf, AChildCountsWhatLiesThere) {
   });
   EXPECT_TRUE(outcome.exited_with(0)) << "somebody takes it down who is not there; " << outcome.describe();
   shelf_note_gone(taken >> UNIT_SHIFT);
-  ASSERT_TRUE(shelf_put(length, hak_test::slab_of(block)));
+  const unit_t run = unit_t(map_unit_of(block));
+  hak_test::write_words(run, taken >> UNIT_SHIFT, 0);
+  arena_give(run, taken >> UNIT_SHIFT);
 }
 
 #if !defined(HAK_TEST_NO_LIMITS)
@@ -334,7 +358,10 @@ TEST_F(Shelf, ARunIsOneThreadsAtATime) {
           unsigned at = length * SHELF_PLACES;
           const bool is_old = random.below(8) == 0;
           const unit_t run = is_old ? shelf_take_old(os_now_ms(), &at) : shelf_take(length);
-          if (run == 0) continue;
+          if (run == 0) {
+            shelf_note_missed(length); /* what is taken down is not wanted */
+            continue;
+          }
           const unsigned found = word_kind(atomic32_load_relaxed(map_word(run))) - MID_CLASS_END;
           if (is_old) shelf_note_gone(size_classes[MID_CLASS_END + found].slab_units);
           seen[run].contents++;

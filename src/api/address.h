@@ -28,6 +28,9 @@ HAK_INLINE address_kind_t address_kind(const void *address, uint32_t word) {
   return HAK_LIKELY(word_is_class(word)) ? ADDRESS_CLASS : address_kind_of_others(address, word);
 }
 
+/* Whether it is in a slab, or in a block. */
+bool address_is_owned(const void *address);
+
 /* Reports a free of an address of the kinds inner, free and outside, which are no
  * block's start. */
 HAK_COLD void address_report_free(const void *address, address_kind_t kind);

@@ -11,6 +11,7 @@
 #include "../observe/account.h"
 #include "../observe/fields.h"
 #include "../observe/json.h"
+#include "address.h"
 #include "alloc.h"
 #include "posix.h"
 
@@ -29,7 +30,7 @@ void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
 }
 size_t hak_usable_size(const void *block) { return alloc_usable_size(block); }
 
-bool hak_owns(const void *address) { return map_lookup(address) != 0; }
+bool hak_owns(const void *address) { return address_is_owned(address); }
 void hak_thread_flush(void) { thread_flush(); }
 size_t hak_thread_idle(void) { return idle(); }
 

@@ -10,13 +10,18 @@
 #include "kept.h"
 #include "metadata.h"
 #include "pages.h"
+#include "shelf.h"
 #include "zone.h"
 
 hak_gate_t arena_gate;
 atomic32 arena_is_strained;
 
 enum {
-  DIRTY_MS = 1000, /* how long free memory stays resident */
+  /* How long free memory stays resident, and how long it lies on the shelf before. */
+  DIRTY_MS = 1000,
+  SHELF_MS = 250,
+  LOOK_MS = 20,        /* between looks that found neither that old */
+  UNSHELVED_MOST = 32, /* runs that a call takes down */
   /* Of one call, and of one call to the system: others wait for the kernel's map of the
    * process meanwhile. */
   PURGE_UNITS = SUPERSLAB_UNITS,
@@ -28,7 +33,8 @@ static struct {
   atomic32 is_ready; /* release: pairs with the acquire in arena_ready */
   /* Rows that were taken out of the free ones to be purged, and those that are back. */
   uint64_t purges_begun, purges_ended;
-  bool has_forked; /* this process is a child: see arena_after_fork */
+  atomic64 next_look_ms; /* of arena_tick; without the gate, too: relaxed           */
+  bool has_forked;       /* this process is a child: see arena_after_fork */
 } arena;
 
 /* With the bitmaps of slabs that may have been there: a 64th of the memory, where blocks
@@ -51,10 +57,10 @@ static const zone_kind_t zone_kinds[ZONE_COUNT] = {
     [ZONE_HUGE] = {.granule_units = SUPERSLAB_UNITS, .commit = map_commit_units, .purge = os_purge},
 };
 
-static bool is_ready(void) { return HAK_LIKELY(atomic32_load_acquire(&arena.is_ready)); }
+bool arena_is_ready(void) { return HAK_LIKELY(atomic32_load_acquire(&arena.is_ready)); }
 
 bool arena_ready(void) {
-  if (is_ready()) return true;
+  if (arena_is_ready()) return true;
   gate_enter(&arena_gate);
   bool ready = atomic32_load_relaxed(&arena.is_ready) || map_init();
   if (ready && !atomic32_load_relaxed(&arena.is_ready)) {
@@ -101,11 +107,23 @@ static void note_strain(uint64_t now_ms) {
   if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
 }
 
+/* For the limits: what is charged and serves speed alone. */
+static size_t slack_bytes(void) { return (dirty_units() + shelf_units()) << UNIT_SHIFT; }
+
 /* What is in use, or dirty, is no longer what it was. */
 static void watch_limits(void) {
   if (!limit_exists()) return;
-  limit_watch(dirty_units() << UNIT_SHIFT);
+  limit_watch(slack_bytes());
   if (limit_is_tight()) note_strain(os_now_ms()); /* before more is taken, what is too much goes */
+}
+
+static void give_dirty(unit_t first, size_t units) {
+  uint64_t now_ms = os_now_ms();
+  kept_note_given(units);
+  give_units(first, units);
+  charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
+  if (limit_exists()) limit_watch(slack_bytes());
+  note_strain(now_ms);
 }
 
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
@@ -127,6 +145,33 @@ static bool take_from_any(zone_id_t zone, size_t units, size_t align_units, unit
     if (other != zone && take_from(other, units, align_units, first, is_zero)) return true;
   return false;
 }
+
+unit_t arena_take_shelved(unsigned length) {
+  unit_t first = shelf_take(length);
+  if (first != 0) kept_note_peak();
+  return first;
+}
+
+/* Takes runs down that were put there until then, so many or so many units. Returns the
+ * units. Each under the gate, so that whoever holds it finds every run in its place. */
+static size_t unshelve(uint64_t until_ms, size_t most_runs, size_t most_units) {
+  size_t given = 0;
+  unsigned at = 0;
+  for (unit_t run = 1; run != 0 && most_runs > 0 && given < most_units; most_runs--) {
+    gate_enter(&arena_gate);
+    run = shelf_take_old(until_ms, &at);
+    size_t units = run != 0 ? map_record(run)->run_units : 0;
+    for (size_t i = 0; i < units; i++) atomic32_store_relaxed(map_word(run + i), 0);
+    if (run != 0) {
+      give_dirty(run, units);
+      shelf_note_gone(units);
+    }
+    gate_leave(&arena_gate);
+    given += units;
+  }
+  return given;
+}
+static size_t unshelve_all(void) { return shelf_units() > 0 ? unshelve(os_now_ms(), SIZE_MAX, SIZE_MAX) : 0; }
 
 /* The hard limit may be what refuses so many units: purges as many that are dirty. Returns
  * whether some went. */
@@ -157,7 +202,7 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
   HAK_ASSERT(units > 0 && is_power_of_two(align_units));
   if (units > UINT32_MAX / 2 || align_units > UINT32_MAX / 2 || !arena_ready()) return 0;
   unit_t first = 0;
-  bool zero = false, may_wait = !lock_is_mine(&arena_gate.lock);
+  bool zero = false, may_wait = !lock_is_mine(&arena_gate.lock), has_shelf = true;
   patience_t patience = {0};
   for (;;) {
     gate_enter(&arena_gate);
@@ -166,6 +211,10 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
     bool waits = !found && may_wait && may_come(&patience);
     gate_leave(&arena_gate);
     if (found) break;
+    if (has_shelf && unshelve_all() > 0) {
+      has_shelf = false; /* what others put there meanwhile they may have */
+      continue;
+    }
     if (make_room(units)) continue;
     if (!waits) return 0;
     os_sleep(WAIT_MS);
@@ -192,12 +241,7 @@ void arena_clear_stale(unit_t first, size_t units) {
 
 void arena_give(unit_t first, size_t units) {
   gate_enter(&arena_gate);
-  uint64_t now_ms = os_now_ms();
-  kept_note_given(units);
-  give_units(first, units);
-  charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
-  if (limit_exists()) limit_watch(dirty_units() << UNIT_SHIFT);
-  note_strain(now_ms);
+  give_dirty(first, units);
   gate_leave(&arena_gate);
 }
 
@@ -231,16 +275,6 @@ bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
   bool extended = extend(first, old_units, new_units);
   gate_leave(&arena_gate);
   return extended;
-}
-
-size_t arena_needed_bytes(void) { return kept_needed_units() << UNIT_SHIFT; }
-
-bool arena_has(size_t unit) {
-  if (!is_ready() || unit >= the_map.units) return false;
-  gate_enter(&arena_gate);
-  bool has = zone_extent((unit_t)unit) != NULL;
-  gate_leave(&arena_gate);
-  return has;
 }
 
 /* ---- Purging with the gate open ------------------------------------------------*/
@@ -286,7 +320,7 @@ static size_t purge_claimed(unit_t first, size_t units, size_t rest) {
 /* How many units may be dirty after a purge: no fewer than this. */
 typedef size_t keep_fn(size_t keep);
 static size_t keep_given(size_t keep) { return keep; }
-static size_t keep_share(size_t keep) { return keep + kept_units(); }
+static size_t keep_share(size_t keep) { return keep + kept_dirty_units(); }
 static size_t keep_least_share(size_t keep) { return keep + kept_least_units(); }
 static size_t keep_for_good(size_t keep) { return keep + kept_for_good_units(); }
 
@@ -307,25 +341,31 @@ static size_t purge(uint64_t until_ms, size_t most, size_t calls, keep_fn *keep_
   return purged << UNIT_SHIFT;
 }
 
+/* Many threads may ask at once, each at every movement of the clock: where nothing was due,
+ * they leave the gate alone for a while. */
 size_t arena_tick(uint64_t now_ms) {
-  if (!is_ready()) return 0;
+  if (!arena_is_ready() || now_ms < atomic64_load_relaxed(&arena.next_look_ms)) return 0;
   gate_enter(&arena_gate);
-  kept_age(now_ms);
-  uint64_t age_ms = profile_wait(DIRTY_MS);
+  note_strain(now_ms);
+  uint64_t age_ms = profile_wait(DIRTY_MS), shelf_ms = profile_wait(SHELF_MS);
   bool is_due = now_ms >= age_ms && dirty_oldest_ms() <= now_ms - age_ms && dirty_units() > kept_for_good_units();
   gate_leave(&arena_gate);
-  return is_due ? tally_add(TALLY_AGED, purge(now_ms - age_ms, PURGE_UNITS, PURGE_CALLS, keep_for_good, 0)) : 0;
+  size_t shelved = shelf_units() > 0 ? unshelve(now_ms - min_size(shelf_ms, now_ms), UNSHELVED_MOST, SIZE_MAX) : 0;
+  size_t purged = is_due ? purge(now_ms - age_ms, PURGE_UNITS, PURGE_CALLS, keep_for_good, 0) : 0;
+  if (shelved + purged == 0) atomic64_store_relaxed(&arena.next_look_ms, now_ms + LOOK_MS);
+  return (shelved << UNIT_SHIFT) + tally_add(TALLY_AGED, purged);
 }
 
 size_t arena_relieve_now(size_t freed_units) {
   enum { REFUSED_MS = 1000 };
-  if (!is_ready()) return 0;
+  if (!arena_is_ready()) return 0;
   /* What is kept shrinks by an eighth of what was freed. */
   size_t most = 2 * PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  if (shelf_surplus() > 0) unshelve(os_now_ms(), UNSHELVED_MOST, min_size(shelf_surplus(), most));
   size_t purged = tally_add(TALLY_STRAINED, purge(UINT64_MAX, most, calls, keep_share, 0));
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();
-  if (purged == 0 && dirty_units() > kept_units()) kept_rest(now_ms + REFUSED_MS);
+  if (purged == 0 && dirty_units() > kept_dirty_units()) kept_rest(now_ms + REFUSED_MS);
   note_strain(now_ms);
   gate_leave(&arena_gate);
   return purged;
@@ -338,58 +378,28 @@ void arena_keep(size_t bytes) {
 }
 
 size_t arena_yield(size_t freed_units) {
-  if (!is_ready()) return 0;
+  if (!arena_is_ready()) return 0;
   size_t most = PURGE_UNITS + freed_units, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
   return tally_add(TALLY_TRIMMED, purge(UINT64_MAX, most, calls, keep_least_share, 0));
 }
 
 size_t arena_purge_for(tally_t reason, size_t keep_bytes) {
-  if (!is_ready()) return 0;
+  if (!arena_is_ready()) return 0;
+  unshelve_all();
   gate_enter(&arena_gate);
   size_t most = dirty_units(); /* each once, should the system refuse some */
   gate_leave(&arena_gate);
   return tally_add(reason, purge(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT));
 }
 
-/* ---- Looking ---------------------------------------------------------------------*/
-arena_usage_t arena_usage(void) {
-  arena_usage_t usage = {0};
-  if (!is_ready()) return usage;
-  gate_enter(&arena_gate);
-  for (zone_id_t z = 0; z < ZONE_COUNT; z++) {
-    const zone_t *zone = zone_look(z);
-    for (size_t i = 0; i < zone->extent_count; i++)
-      usage.committed += (size_t)(zone->extents[i].end - zone->extents[i].first) << UNIT_SHIFT;
-  }
-  usage.metadata = map_table_bytes();
-  usage.used = kept_used_units() << UNIT_SHIFT, usage.peak = kept_peak_units() << UNIT_SHIFT;
-  usage.dirty = dirty_units() << UNIT_SHIFT;
-  gate_leave(&arena_gate);
-  return usage;
-}
-
-bool arena_next_extent(zone_id_t zone, unit_t *first, unit_t *end) {
-  bool found = false;
-  gate_enter(&arena_gate);
-  const zone_t *z = zone_look(zone);
-  for (size_t i = 0; i < z->extent_count && !found; i++) {
-    if (z->extents[i].first < *end || z->extents[i].first == z->extents[i].end) continue;
-    *first = z->extents[i].first;
-    *end = z->extents[i].end;
-    found = true;
-  }
-  gate_leave(&arena_gate);
-  return found;
-}
-
 void arena_after_fork(void) {
   arena.has_forked = true;
   arena.purges_ended = arena.purges_begun;
+  shelf_after_fork();
 }
 
-/* ---- Checking ----------------------------------------------------------------*/
 void arena_check(void) {
-  if (!is_ready()) return;
+  if (!arena_is_ready()) return;
   size_t metadata = metadata_committed_bytes();
   gate_enter(&arena_gate);
   while (arena.purges_ended < arena.purges_begun) { /* by another thread: they are neither free nor anybody's */

@@ -30,6 +30,8 @@ extern hak_gate_t arena_gate;
 
 /* Finds the window at the first call; false while the system refuses it. */
 bool arena_ready(void);
+/* Whether it has been found. */
+bool arena_is_ready(void);
 
 /* A run of `units`, of that zone unless memory is short, whose first address is a multiple of
  * `align_units`, a power of two, units. `is_zero`, if not NULL: whether
@@ -44,6 +46,9 @@ void arena_give(unit_t first, size_t units);
 /* The same for a run that has been mapped anew: it reads as zero, and no huge pages
  * were asked for. */
 void arena_give_clean(unit_t first, size_t units);
+/* Takes a run of that length (shelf.h) that was put on the shelf, without the gate; 0 if there
+ * is none. Its words are as they were then, and it may not read as zero. */
+unit_t arena_take_shelved(unsigned length);
 /* Makes a run longer in place if the units behind it are free. */
 bool arena_extend(unit_t first, size_t old_units, size_t new_units);
 
@@ -51,8 +56,9 @@ bool arena_extend(unit_t first, size_t old_units, size_t new_units);
 bool arena_has(size_t unit);
 
 /* Gives the pages of dirty free units back to the system. Each returns the bytes that
- * went.
- * tick: those older than a second, 2 MiB at the most; cheap when there is nothing to do.
+ * went; tick also those that left the shelf.
+ * tick: those older than a second, 2 MiB at the most, after a quarter of a second on the
+ *   shelf; cheap when there is nothing to do.
  * relieve: what is dirty beyond the share that is kept, as much as the caller has just
  *   freed, an eighth more, and 2 MiB.
  * yield: the same for a caller that will not need it soon: whatever was reused lately.
@@ -76,7 +82,8 @@ HAK_INLINE void arena_relieve(size_t freed_units) {
 size_t arena_needed_bytes(void);
 
 typedef struct {
-  size_t committed, used, peak, dirty, metadata; /* peak: the most that `used` ever was */
+  size_t committed, used, peak, dirty, metadata; /* peak: the most that `used` ever was; dirty: with what is shelved */
+  size_t takes;                                  /* times that somebody has taken units under the gate    */
 } arena_usage_t;
 arena_usage_t arena_usage(void);
 /* The next row of units of a zone that exist, behind `*end`; false if there is none.

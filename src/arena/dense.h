@@ -18,7 +18,7 @@
 HAK_C_BEGIN
 
 /* What the layers above tell: changes of the free bytes inside slabs, and of the units
- * in large blocks. Thread-safe. */
+ * in large blocks, shelved ones among them. Thread-safe. */
 void dense_note_free_in_slabs(int64_t change_bytes);
 void dense_note_large(int64_t change_units);
 /* The sum of the first ones. */

@@ -3,10 +3,11 @@
 
 #include "dirty.h"
 #include "runs.h"
+#include "shelf.h"
 #include "zone.h"
 
 typedef struct {
-  size_t used, dirty, dirty_superslabs, free_runs, free_units;
+  size_t used, dirty, dirty_superslabs, free_runs, free_units, shelved_runs;
 } census_t;
 
 static void check_run(unit_t first, size_t units, bool is_free, bool may_lack_words) {
@@ -27,7 +28,7 @@ static void check_extent(const extent_t *extent, bool may_lack_words, census_t *
     HAK_CHECK(!is_free || !was_free); /* neighbours are joined */
     check_run(unit, units, is_free, may_lack_words);
     if (is_free) census->free_runs++, census->free_units += units;
-    else census->used += units;
+    else census->used += units, census->shelved_runs += word_is_shelved(atomic32_load_relaxed(map_word(unit)));
     was_free = is_free;
     unit += (unit_t)units;
   }
@@ -50,7 +51,9 @@ size_t invariants_check(bool may_lack_words) {
     all.used += census.used;
     all.dirty += census.dirty;
     all.dirty_superslabs += census.dirty_superslabs;
+    all.shelved_runs += census.shelved_runs;
   }
+  HAK_CHECK(shelf_check(!may_lack_words) == all.shelved_runs || may_lack_words);
   dirty_check(all.dirty_superslabs, all.dirty);
   return all.used;
 }

@@ -5,10 +5,11 @@
 #include "../support/profile.h"
 #include "dense.h"
 #include "dirty.h"
+#include "shelf.h"
 
 /* How often `reused` is halved. */
 enum { TICK_MS = 250 };
-/* Dirty memory that is kept, for its second: a quarter of what is in use, between these
+/* Free memory that is kept, for its second: a quarter of what is in use, between these
  * two; an eighth of all that is in use; and what was reused lately: blocks of tens of MiB
  * that come and go leave gaps of that size, and to give those back at each free
  * costs 20 times the time. A heap that just shrinks has reused nothing. */
@@ -16,7 +17,8 @@ static const size_t dirty_least_bytes = HAK_MIB(1), dirty_floor_bytes = HAK_MIB(
 
 static struct {
   atomic64 used_units; /* read without the gate, too: relaxed */
-  size_t peak_units;
+  size_t takes;
+  atomic64 peak_units; /* and this is written without it: relaxed */
   /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
@@ -28,17 +30,30 @@ static struct {
 
 /* ---- In use ----------------------------------------------------------------------*/
 size_t kept_used_units(void) { return atomic64_load_relaxed(&kept.used_units); }
-size_t kept_peak_units(void) { return kept.peak_units; }
+size_t kept_takes(void) { return kept.takes; }
+size_t kept_peak_units(void) { return atomic64_load_relaxed(&kept.peak_units); }
 const inspect_field_t kept_inspected[1] = {HAK_INSPECT_VARIABLE("arena.peak_units", kept.peak_units)};
 
-size_t kept_needed_units(void) {
+/* A run counts as shelved before it is, and until it is the arena's again. */
+size_t kept_in_use_units(void) {
   size_t units = kept_used_units();
+  return units - min_size(shelf_units(), units);
+}
+
+size_t kept_needed_units(void) {
+  size_t units = kept_in_use_units();
   return units - min_size(dense_free_in_slabs() >> UNIT_SHIFT, units);
+}
+
+void kept_note_peak(void) {
+  uint64_t units = kept_in_use_units(), peak = atomic64_load_relaxed(&kept.peak_units);
+  while (units > peak && !atomic64_cas_relaxed(&kept.peak_units, &peak, units)) continue;
 }
 
 void kept_note_taken(size_t units, size_t dirty) {
   atomic64_add_alone(&kept.used_units, units);
-  kept.peak_units = max_size(kept.peak_units, kept_used_units());
+  kept_note_peak();
+  kept.takes++;
   size_t missed = min_size(units - dirty, kept.purged_units);
   kept.purged_units -= missed;
   kept.reused_units += dirty + missed;
@@ -51,17 +66,20 @@ void kept_note_purged(size_t units) { kept.purged_units += units; }
 static size_t bounded(size_t units) {
   return max_size(dirty_least_bytes >> UNIT_SHIFT, min_size(units, dirty_floor_bytes >> UNIT_SHIFT));
 }
-static size_t floor_units(void) {
-  if (HAK_UNLIKELY(kept.is_told)) return kept.told_units;
-  return profile_keep(bounded(kept_needed_units() / 4));
+static size_t floor_of(size_t needed) {
+  return HAK_UNLIKELY(kept.is_told) ? kept.told_units : profile_keep(bounded(needed / 4));
 }
+static size_t share_of(size_t needed) { return floor_of(needed) + profile_keep(needed / 8); }
 
 static size_t within_slack(size_t units) {
   return limit_exists() ? min_size(units, limit_slack() >> UNIT_SHIFT) : units;
 }
-static size_t share_units(void) { return floor_units() + profile_keep(kept_needed_units() / 8); }
-size_t kept_units(void) { return within_slack(share_units() + kept.reused_units); }
-size_t kept_least_units(void) { return within_slack(share_units()); }
+static size_t keep_of(size_t needed) { return within_slack(share_of(needed) + kept.reused_units); }
+static size_t beside_shelf(size_t units) { return units - min_size(shelf_units(), units); }
+
+size_t kept_units(void) { return keep_of(kept_needed_units()); }
+size_t kept_dirty_units(void) { return beside_shelf(kept_units()); }
+size_t kept_least_units(void) { return beside_shelf(within_slack(share_of(kept_needed_units()))); }
 size_t kept_for_good_units(void) { return kept.is_told ? within_slack(kept.told_units) : 0; }
 
 void kept_tell(size_t bytes) {
@@ -71,6 +89,7 @@ void kept_tell(size_t bytes) {
 
 /* ---- Time ------------------------------------------------------------------------*/
 void kept_age(uint64_t now_ms) {
+  kept.reused_units += shelf_reused();
   if (now_ms < kept.next_tick_ms) return;
   uint64_t tick_ms = profile_wait(TICK_MS), ticks = (now_ms - kept.next_tick_ms) / tick_ms + 1;
   kept.reused_units = ticks < 32 ? kept.reused_units >> ticks : 0;
@@ -80,10 +99,11 @@ void kept_age(uint64_t now_ms) {
 
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
   kept_age(now_ms);
+  size_t needed = kept_needed_units(), least = floor_of(needed), most = keep_of(needed);
+  shelf_limit(min_size(most, least + needed / 2));
   /* A call for each slab that is freed would cost more than the free. */
-  size_t more = kept.is_told ? bounded(kept.told_units) : floor_units();
-  size_t most = kept_units() + (was_exceeded || (limit_exists() && limit_is_tight()) ? 0 : more);
-  return dirty_units() > most && now_ms >= kept.rests_until_ms;
+  if (!was_exceeded && !(limit_exists() && limit_is_tight())) most += kept.is_told ? bounded(kept.told_units) : least;
+  return dirty_units() + shelf_units() > most && now_ms >= kept.rests_until_ms;
 }
 
 void kept_rest(uint64_t until_ms) { kept.rests_until_ms = until_ms; }

@@ -1,7 +1,7 @@
 /*
- * How much is in use, and how much that is free may stay dirty (dirty.h) beside it: a share of
- * what is in use, and as much as was reused lately. Near a limit (support/limit.h) no more
- * than fits.
+ * How much is in use, and how much that is free may stay resident beside it, dirty (dirty.h) or
+ * on the shelf (shelf.h): a share of what is in use, and as much as was reused lately. Near a
+ * limit (support/limit.h) no more than fits.
  *
  * Everything here is guarded by the arena's gate unless said otherwise.
  *
@@ -20,23 +20,32 @@ void kept_note_given(size_t units);
 /* Units went back to the system. If they are taken soon, they had better stayed. */
 void kept_note_purged(size_t units);
 
-/* In use; the first one and the last can be asked for without the gate, too. */
+/* Somebody has taken units from the shelf. Needs no gate. */
+void kept_note_peak(void);
+
+/* In use; can be asked for without the gate, too. Used units are those that are no free run's. */
 size_t kept_used_units(void);
-size_t kept_peak_units(void);   /* the most that they ever were                                */
-size_t kept_needed_units(void); /* without what lies free in slabs, as far as we have been told */
+size_t kept_in_use_units(void); /* without what lies on the shelf; never more than that         */
+size_t kept_takes(void);        /* how often units were taken, since the process began          */
+size_t kept_peak_units(void);   /* the most that these ever were                                */
+size_t kept_needed_units(void); /* nor what lies free in slabs, as far as we have been told     */
 extern const inspect_field_t kept_inspected[1];
 
-/* How many units may stay dirty; and if nothing had been reused. */
+/* How many units may stay; how many of them dirty, beside what lies on the shelf; the same if
+ * nothing had been reused. */
 size_t kept_units(void);
+size_t kept_dirty_units(void);
 size_t kept_least_units(void);
-/* So much is to stay whatever its age: instead of the floor, a quarter of what is in use. Near a
- * limit no more than fits all the same. */
+/* So much that is dirty is to stay whatever its age: instead of the floor, a quarter of what is in use.
+ * Near a limit no more than fits all the same. */
 void kept_tell(size_t bytes);
 size_t kept_for_good_units(void); /* 0 until then */
 
 /* Time has passed: what is remembered of reuse fades. */
 void kept_age(uint64_t now_ms);
-/* Whether so much is dirty that some is to be purged, or, if that was so, still is. */
+/* Whether so much is kept that some is to be purged, or, if that was so, still is. Tells the shelf
+ * how much it may hold: as much, but no more than half of what is in use and a little, as only who
+ * wants a run of that very length can have what lies there. */
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded);
 /* The system has refused to take anything back: until then nothing is to be purged for that. */
 void kept_rest(uint64_t until_ms);

@@ -41,6 +41,7 @@ enum {
  * classes; the owner is the thread heap whose slab the unit belongs to.
  *   0                   nothing: free, or never ours
  *   owner | class       a unit of a slab of that class
+ *   0 | class           the first unit of a free large block that lies on the shelf
  *   KIND_HUGE           the first unit of a huge block
  *   KIND_INNER          a later unit of a large or huge block
  * Invariant: the word of a unit with a live block changes only when its slab
@@ -53,6 +54,7 @@ HAK_INLINE uint32_t word_make(uint32_t owner, unsigned kind) {
 }
 HAK_INLINE uint32_t word_owner(uint32_t word) { return word >> KIND_BITS; }
 HAK_INLINE unsigned word_kind(uint32_t word) { return word & ((1u << KIND_BITS) - 1); }
+HAK_INLINE bool word_is_shelved(uint32_t word) { return word != 0 && word < KIND_INNER; }
 
 /* ---- Records ---------------------------------------------------------------
  * A unit number names a run by its first unit; 0 is the page map itself and

@@ -62,6 +62,7 @@ typedef struct heap {
       set_aside_t set_aside[SET_ASIDE_MOST];
       uint32_t set_aside_count;
       uint64_t tops_seen;
+      void **spare_arrays; /* the smallest ones, linked by their first slots: magazine.c */
     };
     char room[OWNER_ROOM_BYTES];
   };

@@ -21,6 +21,25 @@ HAK_INLINE size_t array_bytes(size_t capacity) { return max_size((capacity + 1) 
 
 /* ---- Capacity --------------------------------------------------------------------*/
 
+/* The smallest arrays stay with the heap: magazines of large blocks, of which a thread's budget
+ * has room for few at a time, come and go all the time, and the metadata has one gate. There
+ * are never more than the heap had in use at once. */
+static void **take_array(heap_t *heap, size_t capacity) {
+  void **slots = heap->spare_arrays;
+  if (array_bytes(capacity) > HAK_CACHE_LINE || slots == NULL) return metadata_take(array_bytes(capacity));
+  heap->spare_arrays = slots[0];
+  return slots;
+}
+
+static void give_array(heap_t *heap, void **slots, size_t capacity) {
+  if (array_bytes(capacity) > HAK_CACHE_LINE) {
+    metadata_give(slots, array_bytes(capacity));
+    return;
+  }
+  slots[0] = heap->spare_arrays;
+  heap->spare_arrays = slots;
+}
+
 /* Gives the magazine another array; `capacity` holds at least what is in it. On
  * failure it keeps the old one. */
 static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
@@ -29,7 +48,7 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
   size_t count = magazine_count(heap, size_class), old_capacity = m->capacity;
   HAK_ASSERT(count <= capacity && is_power_of_two(capacity + 1));
   if (capacity > 0) {
-    slots = metadata_take(array_bytes(capacity));
+    slots = take_array(heap, capacity);
     if (slots == NULL) return false;
     memcpy(slots, old, (count + 1) * sizeof *slots);
   }
@@ -37,7 +56,7 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
   heap->limit[size_class] = slots + capacity;
   m->capacity = (uint16_t)capacity;
   heap->capacity_bytes += (capacity - old_capacity) * size_classes[size_class].block_bytes;
-  if (old_capacity > 0) metadata_give(old, array_bytes(old_capacity));
+  if (old_capacity > 0) give_array(heap, old, old_capacity);
   return true;
 }
 

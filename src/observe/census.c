@@ -80,7 +80,7 @@ static HAK_LOOKS_ON void count_slab(walk_t *walk, unit_t slab, unsigned size_cla
 /* ---- Runs -----------------------------------------------------------------------*/
 
 /* Units that are no block: what is dirty; what nobody has used since it was clean; and what
- * is between two layers just now, which has been used. */
+ * lies on the shelf, or is between two layers just now, which has been used. */
 static HAK_LOOKS_ON void count_free_units(walk_t *walk, unit_t first, size_t units) {
   census_t *census = walk->census;
   for (unit_t unit = first; unit < first + units; unit++) {
@@ -108,7 +108,7 @@ static HAK_LOOKS_ON size_t count_run(walk_t *walk, unit_t first, unit_t end, boo
   unsigned kind = word_kind(word);
   bool is_class = word_owner(word) != 0 && kind < SIZE_CLASS_COUNT;
   size_t run_units = max_size(HAK_LOOK(map_record(first)->run_units), 1);
-  size_t units = min_size(is_class ? size_classes[kind].slab_units : run_units, end - first);
+  size_t units = min_size(is_class || word_is_shelved(word) ? size_classes[kind].slab_units : run_units, end - first);
   if (is_class && size_class_is_single(kind)) {
     walk->census->classes[kind].slabs++;
     walk->census->classes[kind].out_resident_bytes += resident_of(walk, map_address(first), units << UNIT_SHIFT);
@@ -117,7 +117,7 @@ static HAK_LOOKS_ON size_t count_run(walk_t *walk, unit_t first, unit_t end, boo
     if (measured && units == size_classes[kind].slab_units) measure_slab(walk, first, kind);
   } else if (word == word_make(0, KIND_HUGE)) {
     count_huge(walk, first, units);
-  } else if (word == 0) {
+  } else if (word == 0 || word_is_shelved(word)) {
     if (measured) count_free_units(walk, first, units);
   } else { /* inner: out of use for good (huge.c); or of a huge block that is being changed */
     units = 1;

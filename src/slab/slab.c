@@ -3,6 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../arena/dense.h"
+#include "../arena/shelf.h"
 #include "../support/error.h"
 #include "purged.h"
 
@@ -128,7 +129,26 @@ bool slab_add(owner_t *owner, unsigned size_class) {
   return true;
 }
 
+/* The shelf has a length for each class of single blocks. */
+static_assert((int)SHELF_LENGTHS == (int)SIZE_CLASS_COUNT - (int)MID_CLASS_END, "a length for each");
+static unsigned length_of(unsigned size_class) { return size_class - MID_CLASS_END; }
+
+/* Its record and its later words are as they were when it was shelved. Release: pairs with
+ * the compare-and-swap of a thread that frees the block, as in make_slab. */
+static void *take_shelved(owner_t *owner, unsigned size_class) {
+  unit_t slab = arena_take_shelved(length_of(size_class));
+  if (slab == 0) return NULL;
+  atomic32_store_release(map_word(slab), word_make(owner->id, size_class));
+  return map_address(slab);
+}
+
 void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
+  if (is_zero != NULL) *is_zero = false;
+  for (unsigned c = size_class; c <= size_class_stand_in(size_class); c++) {
+    void *block = take_shelved(owner, c);
+    if (block != NULL) return block;
+  }
+  shelf_note_missed(length_of(size_class));
   unit_t slab = make_slab(owner, size_class, is_zero);
   return slab != 0 ? map_address(slab) : NULL;
 }
@@ -229,9 +249,12 @@ bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word) {
 }
 
 bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word) {
-  if (!slab_claim_single(slab, word)) return false;
-  unmake_slab(slab, word_kind(word));
-  give(owner, slab, word_kind(word));
+  unsigned size_class = word_kind(word);
+  if (!atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, size_class))) return false;
+  bool is_aside = owner != NULL && owner->puts_aside;
+  if (!is_aside && shelf_put(length_of(size_class), slab)) return true;
+  unmake_slab(slab, size_class);
+  give(owner, slab, size_class);
   return true;
 }
 

@@ -56,8 +56,14 @@ TEST(Limit, WhatIsTakenWhileDirtyIsNotChargedTwice) {
   unit_t run = take(16 * kMiB);
   const size_t with = limit_charged();
   give(run, 16 * kMiB);
-  EXPECT_NE(take(8 * kMiB), 0u);
+  unit_t half = take(8 * kMiB);
+  EXPECT_NE(half, 0u);
   EXPECT_EQ(limit_charged(), with);
+  arena_check();
+  give(half, 8 * kMiB);
+  ASSERT_EQ(take(24 * kMiB), run) << "two thirds of it are dirty";
+  EXPECT_GE(limit_charged(), with + 8 * kMiB);
+  EXPECT_LE(limit_charged(), with + 9 * kMiB) << "the tables are a fiftieth";
   arena_check();
 }
 

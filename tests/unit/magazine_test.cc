@@ -57,6 +57,32 @@ INSTANTIATE_TEST_SUITE_P(Of, MagazineBatch,
                                   std::to_string(std::get<1>(info.param)) + (std::get<2>(info.param) ? "Lifo" : "Fifo");
                          });
 
+/* The metadata's gate is left alone by threads whose large blocks vary in size. */
+TEST(Magazine, TheSmallestArraysStayWithTheHeap) {
+  heap_t *heap = own_heap();
+  const unsigned c = size_class_of(HAK_MIB(1));
+  for (int i = 0; i < 3; i++) hak_free(hak_malloc(HAK_MIB(1)));
+  ASSERT_EQ(heap->magazines[c].capacity, 1u);
+  void **slots = magazine_slots(heap, c);
+  const auto spare = [&] {
+    size_t count = 0;
+    for (void **array = heap->spare_arrays; array != nullptr; array = static_cast<void **>(array[0])) count++;
+    return count;
+  };
+  const size_t before = spare();
+  owner_enter(&heap->owner);
+  magazine_shrink(heap, c);
+  owner_leave(&heap->owner);
+  ASSERT_EQ(heap->magazines[c].capacity, 0u);
+  EXPECT_EQ(heap->spare_arrays, slots);
+  EXPECT_EQ(spare(), before + 1) << "it went back";
+  const unsigned other = size_class_of(HAK_MIB(2));
+  for (int i = 0; i < 3; i++) hak_free(hak_malloc(HAK_MIB(2)));
+  EXPECT_EQ(magazine_slots(heap, other), slots);
+  EXPECT_EQ(spare(), before) << "used by two";
+  hak__check_all();
+}
+
 TEST(Magazine, StartsSmall) {
   heap_t *heap = own_heap();
   for (unsigned c : {5u, 64u, 90u, 112u, 143u}) {

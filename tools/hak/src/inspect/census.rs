@@ -156,8 +156,10 @@ impl Walk<'_> {
         let (owner, kind) = (word >> layout.owner_shift, word & ((1 << layout.owner_shift) - 1));
         let class = usize::try_from(kind).unwrap_or(usize::MAX);
         let is_class = owner != 0 && class < layout.classes.len();
+        // The first unit of a large block that is free and lies on the shelf: used, as the arena sees it.
+        let is_shelved = owner == 0 && word != 0 && class < layout.classes.len();
         let run_units = layout.record.run_units.of(extent.record(layout, first), 0).max(1);
-        let units = if is_class { layout.classes[class].slab_units } else { run_units };
+        let units = if is_class || is_shelved { layout.classes[class].slab_units } else { run_units };
         let mut units = units.min(extent.end - first);
         let what = if is_class && layout.is_single(class) {
             self.census.classes[class].slabs += 1;
@@ -175,6 +177,11 @@ impl Walk<'_> {
             self.census.huge_bytes += units * layout.unit_bytes;
             self.census.huge_resident_bytes += self.resident_units(first, units);
             What::Huge
+        } else if is_shelved {
+            let bytes = units * layout.unit_bytes;
+            self.census.used = self.census.used.saturating_sub(bytes);
+            self.census.dirty += bytes;
+            return self.free_units(first, units);
         } else if word == 0 {
             return self.free_units(first, units);
         } else {
@@ -249,8 +256,8 @@ impl Walk<'_> {
         self.extent.pages.as_ref().map_or(4096, |pages| pages.page)
     }
 
-    /// What is dirty; what nobody has used since it was clean; and what is between two layers just now, which has
-    /// been used.
+    /// What is dirty; what nobody has used since it was clean; and what lies on the shelf, or is between two layers
+    /// just now, which has been used.
     fn free_units(&mut self, first: u64, units: u64) -> u64 {
         let layout = self.layout;
         for unit in first..first + units {

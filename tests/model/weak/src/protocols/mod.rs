@@ -13,6 +13,7 @@ mod lock;
 mod ownership;
 mod publication;
 mod remote;
+mod shelf;
 mod strip;
 
 pub fn all() -> Vec<Protocol> {
@@ -24,6 +25,7 @@ pub fn all() -> Vec<Protocol> {
         claim::protocol(),
         strip::protocol(),
         bell::protocol(),
+        shelf::protocol(),
     ]
 }
 

@@ -4,7 +4,7 @@
 //! wins. Frees that the program has not ordered are mistakes of the program: what is
 //! checked is that the allocator's own data stays right all the same.
 //!
-//! Words: an owner's number, INNER, HUGE, 0 for nothing.
+//! Words: an owner's number, SHELVED, HUGE, 0 for nothing.
 //!
 //! SPDX-License-Identifier: MIT
 use super::{gate_enter, gate_leave};
@@ -13,7 +13,7 @@ use crate::expr::Expr;
 use crate::program::{Loc, Order::*, Program};
 use crate::thread::Thread;
 
-const INNER: i64 = 8;
+const SHELVED: i64 = 8;
 const HUGE: i64 = 9;
 
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ fn free_single(t: &mut Thread, m: &Memory, owner: i64, site: &'static str) -> Ex
         if t.bug("a flush looks and does not claim") {
             t.set(won, 1);
         } else {
-            let old = t.cas(m.word, owner, INNER, AcqRel, site);
+            let old = t.cas(m.word, owner, SHELVED, AcqRel, site);
             t.set(won, old.is(owner));
         }
     });

@@ -220,7 +220,8 @@ void idle_in_destructor(void *block) {
 void idle_again(void *rounds) {
   hak_thread_idle();
   hak_free(hak_malloc(100));
-  if (rounds != nullptr) pthread_setspecific(after_ours, static_cast<char *>(rounds) - 1);
+  if (const auto left = reinterpret_cast<std::uintptr_t>(rounds); left > 0)
+    pthread_setspecific(after_ours, reinterpret_cast<void *>(left - 1));
   EXPECT_EQ(hak_thread_idle() > 0, the_heap != &the_null_heap) << "rounds left: " << rounds;
 }
 }  // namespace

@@ -163,6 +163,7 @@ static size_t unshelve(uint64_t until_ms, size_t most_runs, size_t most_units) {
     size_t units = run != 0 ? map_record(run)->run_units : 0;
     for (size_t i = 0; i < units; i++) atomic32_store_relaxed(map_word(run + i), 0);
     if (run != 0) {
+      dense_note_large(-(int64_t)units); /* whoever shelved it left them counted */
       give_dirty(run, units);
       shelf_note_gone(units);
     }
@@ -171,7 +172,8 @@ static size_t unshelve(uint64_t until_ms, size_t most_runs, size_t most_units) {
   }
   return given;
 }
-static size_t unshelve_all(void) { return shelf_units() > 0 ? unshelve(os_now_ms(), SIZE_MAX, SIZE_MAX) : 0; }
+/* Whatever the count says: it may be too low in a child that was forked by a signal handler. */
+static size_t unshelve_all(void) { return unshelve(SHELVED_EVER, SIZE_MAX, SIZE_MAX); }
 
 /* The hard limit may be what refuses so many units: purges as many that are dirty. Returns
  * whether some went. */
@@ -361,7 +363,7 @@ size_t arena_relieve_now(size_t freed_units) {
   if (!arena_is_ready()) return 0;
   /* What is kept shrinks by an eighth of what was freed. */
   size_t most = 2 * PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
-  if (shelf_surplus() > 0) unshelve(os_now_ms(), UNSHELVED_MOST, min_size(shelf_surplus(), most));
+  if (shelf_surplus() > 0) unshelve(SHELVED_EVER, UNSHELVED_MOST, min_size(shelf_surplus(), most));
   size_t purged = tally_add(TALLY_STRAINED, purge(UINT64_MAX, most, calls, keep_share, 0));
   gate_enter(&arena_gate);
   uint64_t now_ms = os_now_ms();
@@ -380,6 +382,7 @@ void arena_keep(size_t bytes) {
 size_t arena_yield(size_t freed_units) {
   if (!arena_is_ready()) return 0;
   size_t most = PURGE_UNITS + freed_units, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  if (shelf_units() > 0) unshelve(SHELVED_EVER, UNSHELVED_MOST, most); /* what the caller has freed may lie there */
   return tally_add(TALLY_TRIMMED, purge(UINT64_MAX, most, calls, keep_least_share, 0));
 }
 

@@ -35,6 +35,10 @@ size_t dense_free_in_slabs(void) {
   return bytes > 0 ? (size_t)bytes : 0;
 }
 void dense_note_large(int64_t change_units) { atomic64_add_relaxed(&large_units, (uint64_t)change_units); }
+size_t dense_large_units(void) {
+  int64_t units = (int64_t)atomic64_load_relaxed(&large_units);
+  return units > 0 ? (size_t)units : 0;
+}
 
 static bool is_resident(unit_t unit) {
   unsigned char resident = 0;
@@ -94,9 +98,7 @@ void dense_thins_out(unit_t first, size_t units) {
 }
 
 /* A good part of what is in use. */
-static bool blocks_are_large(size_t used_units) {
-  return (int64_t)atomic64_load_relaxed(&large_units) >= (int64_t)(used_units / 8);
-}
+static bool blocks_are_large(size_t used_units) { return dense_large_units() >= used_units / 8; }
 
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
   size_t used_bytes = used_units << UNIT_SHIFT;

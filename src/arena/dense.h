@@ -21,8 +21,9 @@ HAK_C_BEGIN
  * in large blocks, shelved ones among them. Thread-safe. */
 void dense_note_free_in_slabs(int64_t change_bytes);
 void dense_note_large(int64_t change_units);
-/* The sum of the first ones. */
+/* The sums. */
 size_t dense_free_in_slabs(void);
+size_t dense_large_units(void);
 
 /* Of a step by which the small zone grows, with so many units in use in all. The
  * arena's gate is held. */

@@ -32,7 +32,9 @@ enum { TAKEN_SHIFT = 32 };
 
 static uint64_t value_of(unit_t run, uint64_t now_ms) { return (uint64_t)run << 32 | (uint32_t)now_ms; }
 static unit_t run_of(uint64_t value) { return (unit_t)(value >> 32); }
-static bool is_until(uint64_t value, uint64_t until_ms) { return (int32_t)((uint32_t)until_ms - (uint32_t)value) >= 0; }
+static bool is_until(uint64_t value, uint64_t until_ms) {
+  return until_ms == SHELVED_EVER || (int32_t)((uint32_t)until_ms - (uint32_t)value) >= 0;
+}
 
 /* Below 0, which would be taken from those above, only in a child that was forked by a signal
  * handler between the two steps of shelf_put: see shelf_after_fork. */

@@ -4,6 +4,7 @@
 #include "support/process.h"
 
 #include <arena/kept.h>
+#include <arena/dense.h>
 #include <arena/shelf.h>
 
 #include <atomic>
@@ -26,6 +27,7 @@ size_t takes() { return arena_usage().takes; }
 class Shelf : public hak_test::WithAnOwner {
  protected:
   static constexpr size_t kHeld = 64;
+  hak_test::AttachedOwner another; /* one thread alone puts nothing there */
   void SetUp() override {
     WithAnOwner::SetUp();
     arena_purge(0);
@@ -93,6 +95,30 @@ TEST_F(Shelf, WhatOneThreadFreesAnotherTakesWithoutTheArena) {
 }
 
 /* As all that is freed at the end of a program's work. */
+TEST_F(Shelf, OneThreadAloneUsesTheArena) {
+  shelve(kMiB);
+  another.detach();
+  const size_t before = shelf_units();
+  ASSERT_GT(before, 0u);
+  owner.flush(kMiB, owner.refill(kMiB, 1));
+  EXPECT_EQ(shelf_units(), before - HAK_MIB(1) / UNIT_BYTES) << "what lies there is used up, and nothing comes";
+}
+
+/* Or small blocks would count as large ones, and get no huge pages. */
+TEST_F(Shelf, WhatIsTakenDownIsNoLargeBlockAnyMore) {
+  const size_t before = dense_large_units();
+  shelve(kMiB);
+  EXPECT_EQ(dense_large_units(), before + HAK_MIB(1) / UNIT_BYTES) << "it is left counted while it lies there";
+  arena_purge(0);
+  EXPECT_EQ(dense_large_units(), before);
+}
+
+TEST_F(Shelf, AThreadThatWillSleepTakesItDown) {
+  shelve(kMiB);
+  arena_yield(HAK_MIB(1) / UNIT_BYTES);
+  EXPECT_EQ(shelf_units(), 0u);
+}
+
 TEST_F(Shelf, WhatIsNotWantedAgainGoesToTheArena) {
   shelve(kMiB);
   arena_purge(0); /* from here on it is not */

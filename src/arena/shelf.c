@@ -6,6 +6,8 @@ typedef struct {
   atomic64 places[SHELF_PLACES];
 } __attribute__((aligned(HAK_CACHE_LINE))) board_t;
 
+atomic32 shelf_opened;
+
 static board_t boards[SHELF_LENGTHS];
 
 /* Whether runs of a length are worth a place. Relaxed: a hint, written when it changes alone. */
@@ -63,7 +65,7 @@ size_t shelf_surplus(void) {
 
 bool shelf_put(unsigned length, unit_t run) {
   size_t more = map_record(run)->run_units;
-  if (!is_wanted(length)) return false;
+  if (!shelf_is_open() || !is_wanted(length)) return false;
   if (shelf_units() + more > atomic64_load_relaxed(&units.most)) return false;
   uint64_t value = value_of(run, os_now_ms());
   count(0, more);

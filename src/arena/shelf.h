@@ -33,8 +33,15 @@ HAK_C_BEGIN
 /* Lengths, numbered by the caller; places for each. */
 enum { SHELF_LENGTHS = 31, SHELF_PLACES = 16 };
 
+/* Whether runs may be put there: where threads are several. One alone never waits at the arena's
+ * gate, and finds nothing faster on the shelf. Relaxed: a hint. */
+extern atomic32 shelf_opened;
+HAK_INLINE bool shelf_is_open(void) { return atomic32_load_relaxed(&shelf_opened) != 0; }
+HAK_INLINE void shelf_open(bool is_open) {
+  if (HAK_UNLIKELY(shelf_is_open() != is_open)) atomic32_store_relaxed(&shelf_opened, is_open);
+}
 /* Puts a run of that length on the shelf. The words of its units stay as they are.
- * false: it is to hold no more, or nobody has missed any. */
+ * false: it is not open, is to hold no more, or nobody has missed any. */
 bool shelf_put(unsigned length, unit_t run);
 /* A run of that length; 0 if there is none. Its words and its record are as they were
  * when it was put there. It may not read as zero. */

@@ -3,6 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
+#include "../arena/shelf.h"
 #include "../os/os.h"
 #include "claim.h"
 #include "purged.h"
@@ -134,7 +135,10 @@ void pool_enter(void) {
   gate_enter(&pool_gate);
   if (HAK_UNLIKELY(is_pending())) settle_fork();
 }
-void pool_leave(void) { gate_leave(&pool_gate); }
+void pool_leave(void) {
+  shelf_open(pool_attached_count() > 1);
+  gate_leave(&pool_gate);
+}
 
 void pool_settle(void) {
   if (!is_pending()) return;

@@ -5,7 +5,6 @@
 #include "../arena/dense.h"
 #include "../arena/shelf.h"
 #include "../support/error.h"
-#include "pool.h"
 #include "purged.h"
 
 /* ---- Lists ---------------------------------------------------------------------
@@ -134,10 +133,6 @@ bool slab_add(owner_t *owner, unsigned size_class) {
 static_assert((int)SHELF_LENGTHS == (int)SIZE_CLASS_COUNT - (int)MID_CLASS_END, "a length for each");
 static unsigned length_of(unsigned size_class) { return size_class - MID_CLASS_END; }
 
-/* Where one thread takes and gives, nobody waits at the arena's gate, and nothing is found faster
- * on the shelf. */
-static bool use_shelf(void) { return pool_attached_count() > 1; }
-
 /* Its record and its later words are as they were when it was shelved. Release: pairs with
  * the compare-and-swap of a thread that frees the block, as in make_slab. */
 static void *take_shelved(owner_t *owner, unsigned size_class) {
@@ -149,7 +144,7 @@ static void *take_shelved(owner_t *owner, unsigned size_class) {
 
 void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
   if (is_zero != NULL) *is_zero = false;
-  if (use_shelf() || shelf_units() > 0) {
+  if (shelf_is_open() || shelf_units() > 0) {
     for (unsigned c = size_class; c <= size_class_stand_in(size_class); c++) {
       void *block = take_shelved(owner, c);
       if (block != NULL) return block;
@@ -259,7 +254,7 @@ bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word) {
   unsigned size_class = word_kind(word);
   if (!atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, size_class))) return false;
   bool is_aside = owner != NULL && owner->puts_aside;
-  if (!is_aside && use_shelf() && shelf_put(length_of(size_class), slab)) return true;
+  if (!is_aside && shelf_put(length_of(size_class), slab)) return true;
   unmake_slab(slab, size_class);
   give(owner, slab, size_class);
   return true;

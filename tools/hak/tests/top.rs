@@ -113,12 +113,40 @@ fn all_processes_are_listed_the_largest_first() {
         let row = row(&text, &[&running.pid()]);
         let one_digit = |name: &str| format!("{:.1}", inside[name].as_f64().unwrap() / f64::from(1 << 20));
         assert_eq!(row[1..3], [one_digit("resident"), one_digit("resident_live")], "{text}");
-        assert_eq!(row[5], one_digit("mapped"));
+        let figure = |name: &str| inside[name].as_f64().unwrap();
+        assert_eq!(row[3], format!("{:.1}", figure("resident_live") * 100.0 / figure("resident")));
+        let kept = figure("resident") - figure("resident_live");
+        assert_eq!(row[4..6], [format!("{:.1}", kept / f64::from(1 << 20)), one_digit("mapped")], "{text}");
         assert_eq!(row[6..], ["-", "4", "heap_program"]);
     }
     let place = |pid: &str| text.lines().position(|line| words(line).first() == Some(&pid)).unwrap();
     assert!(place(&large.pid()) < place(&small.pid()), "{text}");
     assert!(!text.lines().any(|line| words(line).first() == Some(&std::process::id().to_string().as_str())), "{text}");
+}
+
+/// Which takes some looks, as it is the same process with the same program.
+#[test]
+fn a_program_that_loads_hakmem_late_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    let source = "#include <dlfcn.h>\n#include <stdio.h>\n#include <stdlib.h>\nint main(int argc, char **argv) {\n\
+                  puts(\"ready\"), fflush(stdout), getchar();\nvoid *it = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);\n\
+                  void *(*get)(size_t) = (void *(*)(size_t))dlsym(it, \"hak_malloc\");\n\
+                  if (get == NULL || get(10) == NULL) return 9;\nputs(\"loaded\"), fflush(stdout);\n\
+                  return getchar() != EOF;\n}\n";
+    cc(&program, source, &["-ldl"]);
+    let mut running = Running::start(Command::new(&program).arg(library()));
+    assert_eq!(running.line(), "ready\n");
+    let mut top = watching(&["--every", "20ms"]);
+    let mut lines = BufReader::new(top.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("under hakmem")));
+    running.go_on();
+    assert_eq!(running.line(), "loaded\n");
+    let pid = running.pid();
+    // What was read before that may still be in the pipe; more looks than these are not needed.
+    assert!(lines.take(100_000).any(|line| words(&line).first() == Some(&pid.as_str())));
+    top.kill().unwrap();
+    top.wait().unwrap();
 }
 
 /// One that becomes another program, and one that comes and goes.

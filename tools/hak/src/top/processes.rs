@@ -183,6 +183,9 @@ fn printable(mut snapshot: Snapshot) -> Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -195,6 +198,31 @@ mod tests {
         assert!(matches!(processes.known[&std::process::id()].what, What::NotUnder(ref code) if !code.is_empty()));
         let error = processes.look(std::process::id()).unwrap_err();
         assert!(error.to_string().contains("does not run under hakmem"));
+    }
+
+    #[test]
+    fn a_process_with_another_program_is_looked_at_anew() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo shell; read line; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let (pid, mut stdin) = (child.id(), child.stdin.take().unwrap());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut processes = Processes::default();
+        let mut has_code_of_cat = || {
+            processes.list().unwrap();
+            let What::NotUnder(code) = &processes.known[&pid].what else { panic!("it is not under hakmem") };
+            code.iter().any(|(_, path)| path.ends_with("/cat"))
+        };
+        assert_eq!(lines.next().unwrap().unwrap(), "shell");
+        assert!(!has_code_of_cat());
+        stdin.write_all(b"\n").unwrap();
+        // A shell may read more than its line.
+        while !fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().contains("cat") {}
+        stdin.write_all(b"cat\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "cat");
+        assert!(has_code_of_cat(), "at the next look already");
+        drop(stdin);
+        child.wait().unwrap();
     }
 
     #[test]

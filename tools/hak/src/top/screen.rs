@@ -3,7 +3,7 @@
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -90,7 +90,7 @@ fn broken() -> End {
 }
 
 /// A thread that ends the view when it panics, and goes on until the tool ends.
-fn spawn(tell: &Sender<Message>, work: impl FnOnce(&Sender<Message>) + Send + 'static) {
+fn spawn(tell: &Sender<Message>, work: impl FnOnce(&Sender<Message>) + Send + 'static) -> JoinHandle<()> {
     struct Says(Sender<Message>);
     impl Drop for Says {
         fn drop(&mut self) {
@@ -100,7 +100,7 @@ fn spawn(tell: &Sender<Message>, work: impl FnOnce(&Sender<Message>) + Send + 's
         }
     }
     let says = Says(tell.clone());
-    thread::spawn(move || work(&says.0));
+    thread::spawn(move || work(&says.0))
 }
 
 fn read_keys(tell: &Sender<Message>) {
@@ -161,7 +161,8 @@ mod tests {
     #[test]
     #[ignore = "on a terminal: panics_give_the_terminal_back"]
     fn panic_in_a_thread() {
-        follow_until_broken(|tell| spawn(tell, |_| panic!("on purpose")));
+        // It is over before anything is drawn.
+        follow_until_broken(|tell| assert!(spawn(tell, |_| panic!("on purpose")).join().is_err()));
     }
 
     #[test]
@@ -181,6 +182,7 @@ mod tests {
             let (ended, screen) = on.end();
             assert_eq!(ended, Some(code), "{screen}");
             assert!(screen.contains("on purpose"), "what it was is on the screen that stays: {screen}");
+            assert!(!screen.contains("q leave"), "and nothing that was drawn: {screen}");
         }
     }
 }

@@ -77,15 +77,19 @@ fn keys_sort_filter_pause_and_help() {
     let directory = tempfile::tempdir().unwrap();
     let running = quiet(directory.path());
     let mut on = OnTerminal::start(&mut top(&[]), 100, 30);
-    on.until(|screen| row(screen, &running.pid()).is_some());
-    on.until_contains("resident▼");
+    on.until_contains("under hakmem");
+    on.press(&format!("/{}\r", running.pid()));
+    on.until(|screen| row(screen, &running.pid()).is_some() && screen.contains("resident▼"));
     on.press("<");
     on.until_contains("PID▲");
     on.press("r");
     on.until_contains("PID▼");
     on.press("/no such program");
     on.until_contains("No process that may be read");
+    // Together with a key behind it, Escape would be another one.
     on.press(ESCAPE);
+    on.until(|screen| !screen.contains("No process") && !screen.contains("/no such"));
+    on.press(&format!("/{}\r", running.pid()));
     on.until(|screen| row(screen, &running.pid()).is_some());
     on.press(" ");
     on.until_contains("PAUSED");

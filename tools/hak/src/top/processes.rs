@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -21,6 +21,8 @@ use crate::top::row::Row;
 
 /// A process that has loaded hakmem by itself, long after it began, is found after so many looks.
 const LOOKS_BETWEEN: u64 = 10;
+/// No library takes so long from being mapped to knowing its address.
+const LOADED: Duration = Duration::from_secs(3);
 /// Of a process in the middle of a change.
 const TRIES: usize = 3;
 
@@ -47,10 +49,31 @@ struct Known {
 
 enum What {
     Under(Box<Inspected>, Option<(Instant, u64)>),
-    /// With the files of which it had code at that time.
-    NotUnder(Vec<(u64, String)>),
+    NotUnder(Absence),
     Denied,
     Unknown,
+}
+
+/// No hakmem in the files that a process had code of. One that was just being loaded does not know its address yet, so
+/// it takes some time until that is sure.
+struct Absence {
+    code: Vec<(u64, String)>,
+    since: Instant,
+    is_sure: bool,
+}
+
+impl Absence {
+    fn of(code: Vec<(u64, String)>) -> Absence {
+        Absence { code, since: Instant::now(), is_sure: false }
+    }
+
+    /// It was found once more.
+    fn found_again(self, now: Absence) -> Absence {
+        if self.code != now.code {
+            return now;
+        }
+        Absence { is_sure: now.since.saturating_duration_since(self.since) >= LOADED, ..self }
+    }
 }
 
 impl Processes {
@@ -113,7 +136,7 @@ fn find(pid: u32) -> What {
         let target = Target::open(pid)?;
         let mappings = target.mappings()?;
         match found::search(&target, &mappings) {
-            Ok(None) => Ok(What::NotUnder(code(&mappings))),
+            Ok(None) => Ok(What::NotUnder(Absence::of(code(&mappings)))),
             Ok(Some(found)) => {
                 Ok(Inspected::of(target, found).map_or(What::Unknown, |it| What::Under(it.into(), None)))
             }
@@ -123,7 +146,7 @@ fn find(pid: u32) -> What {
     // Threads of the kernel, and what has ended and is not waited for, are bad input.
     attach().unwrap_or_else(|error: anyhow::Error| match failure::code_of(&error) {
         SOMETHING_FAILED if Identity::of(pid).is_some() => What::Denied,
-        _ => What::NotUnder(Vec::new()),
+        _ => What::NotUnder(Absence::of(Vec::new())),
     })
 }
 
@@ -132,12 +155,16 @@ fn again(pid: u32, what: What) -> What {
         What::NotUnder(before) => {
             let now = Target::open(pid).and_then(|target| target.mappings()).map(|mappings| code(&mappings));
             match now {
-                Ok(now) if now != before => find(pid),
-                _ => What::NotUnder(before),
+                Ok(now) if before.is_sure && now == before.code => What::NotUnder(before),
+                Ok(_) => match find(pid) {
+                    What::NotUnder(now) => What::NotUnder(before.found_again(now)),
+                    found => found,
+                },
+                Err(_) => What::NotUnder(before),
             }
         }
-        What::Denied => find(pid),
-        other => other,
+        What::Denied | What::Unknown => find(pid),
+        under => under,
     }
 }
 
@@ -195,7 +222,9 @@ mod tests {
             let listing = processes.list().unwrap();
             assert!(listing.rows.iter().all(|row| row.pid != std::process::id()));
         }
-        assert!(matches!(processes.known[&std::process::id()].what, What::NotUnder(ref code) if !code.is_empty()));
+        assert!(
+            matches!(processes.known[&std::process::id()].what, What::NotUnder(ref absence) if !absence.code.is_empty())
+        );
         let error = processes.look(std::process::id()).unwrap_err();
         assert!(error.to_string().contains("does not run under hakmem"));
     }
@@ -210,8 +239,8 @@ mod tests {
         let mut processes = Processes::default();
         let mut has_code_of_cat = || {
             processes.list().unwrap();
-            let What::NotUnder(code) = &processes.known[&pid].what else { panic!("it is not under hakmem") };
-            code.iter().any(|(_, path)| path.ends_with("/cat"))
+            let What::NotUnder(absence) = &processes.known[&pid].what else { panic!("it is not under hakmem") };
+            absence.code.iter().any(|(_, path)| path.ends_with("/cat"))
         };
         assert_eq!(lines.next().unwrap().unwrap(), "shell");
         assert!(!has_code_of_cat());
@@ -223,6 +252,20 @@ mod tests {
         assert!(has_code_of_cat(), "at the next look already");
         drop(stdin);
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn that_there_is_no_hakmem_is_sure_after_a_time() {
+        let at = |name: &str, seconds: u64| {
+            let absence = Absence::of(vec![(1, name.to_owned())]);
+            Absence { since: absence.since + Duration::from_secs(seconds), ..absence }
+        };
+        assert!(!at("one", 0).is_sure);
+        let again = at("one", 0).found_again(at("one", 1));
+        assert!(!again.is_sure, "it may be on its way still");
+        assert!(again.found_again(at("one", 10)).is_sure);
+        let other = at("one", 0).found_again(at("other", 10));
+        assert!(!other.is_sure && !other.found_again(at("other", 11)).is_sure, "what is new may be on its way");
     }
 
     #[test]

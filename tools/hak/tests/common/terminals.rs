@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Nothing takes that long, on a busy machine either.
 const LONG: Duration = Duration::from_secs(60);
@@ -103,11 +103,12 @@ impl OnTerminal {
 
     /// Until the screen shows that; returns what it shows.
     pub fn until(&mut self, shows: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + LONG;
         loop {
             if shows(&self.text()) {
                 return self.text();
             }
-            match self.bytes.recv_timeout(LONG) {
+            match self.bytes.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(bytes) => self.take(&bytes),
                 Err(error) => panic!("{error}; on the screen:\n{}", self.text()),
             }

@@ -32,6 +32,7 @@ pub enum Command {
     Bench(Bench),
     Report(Report),
     Inspect(Inspect),
+    Top(Top),
     Diff(Diff),
 }
 
@@ -308,6 +309,38 @@ pub struct Inspect {
     pub every: Option<Duration>,
     /// How many times to look
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub count: Option<u32>,
+}
+
+/// Shows processes that run under hakmem, again and again, without stopping them
+///
+/// All that may be read, the one with most resident memory first: arrows and Enter choose one. Of one process: what is
+/// resident, and what of it is live, over time; where the memory is by kind, thread and size class; what is given
+/// back to the system, how fast and why; limits. The key h says which keys there are.
+///
+/// Where standard output is no terminal, each look is written as a block of text. What it needs, and what cannot be
+/// looked at, is as for `hak inspect`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  hak top
+  hak top 1234 --every 500ms
+  hak top --batch --count 1
+  hak top 1234 --batch --every 10s > memory.log")]
+pub struct Top {
+    /// This process only; if it ends, so does hak
+    #[arg(value_parser = clap::value_parser!(u32).range(1..), value_name = "PID")]
+    pub pid: Option<u32>,
+    /// Look so often: 500ms, 1s, 2m
+    ///
+    /// After a look that took long it rests for four times as long.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    pub every: Duration,
+    /// Write blocks of plain text
+    #[arg(long)]
+    pub batch: bool,
+    /// End after so many looks, which are written as with --batch
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
 }
 

@@ -14,3 +14,4 @@ pub mod report;
 pub mod rows;
 pub mod run;
 mod run_statistics;
+pub mod top;

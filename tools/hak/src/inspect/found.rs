@@ -38,9 +38,21 @@ enum Symbol {
 const DELETED: &str = " (deleted)";
 
 pub fn find(target: &Target) -> Result<Found> {
-    let mappings = target.mappings()?;
+    search(target, &target.mappings()?)?.ok_or_else(|| {
+        let message = format!(
+            "process {} ({}) does not run under hakmem: none of its files has the symbol {}",
+            target.pid,
+            target.program(),
+            fields::SYMBOL
+        );
+        failure(BAD_INPUT, message)
+    })
+}
+
+/// `None`: it does not run under hakmem.
+pub fn search(target: &Target, mappings: &[Mapping]) -> Result<Option<Found>> {
     let mut older = None;
-    let mut objects = objects(&mappings);
+    let mut objects = objects(mappings);
     let executable = std::fs::read_link(target.file("exe")).ok().map(|path| path.to_string_lossy().into_owned());
     let is_executable = |object: &Object| executable.as_deref() == Some(object.path);
     // Where it most likely is.
@@ -48,7 +60,7 @@ pub fn find(target: &Target) -> Result<Found> {
     for object in &objects {
         let symbol = symbol(target, object, is_executable(object));
         let remark = match &symbol {
-            Symbol::At(at) if fields::is_root(target, *at) => return found(target, object, *at, None),
+            Symbol::At(at) if fields::is_root(target, *at) => return found(target, object, *at, None).map(Some),
             Symbol::At(_) => "the file is not the one that the process has mapped".into(),
             // Data of a library that has symbols, and not this one, is not searched.
             Symbol::None { is_hakmem: true } => {
@@ -62,24 +74,16 @@ pub fn find(target: &Target) -> Result<Found> {
         if let Some(at) = marked(target, object) {
             let remark =
                 format!("{}: {remark}; the tables were found by their mark in the process's memory", object.path);
-            return found(target, object, at, Some(remark));
+            return found(target, object, at, Some(remark)).map(Some);
         }
     }
-    Err(match older {
+    match older {
         Some(path) => {
             let reason = "of a version that cannot be inspected: it has no symbol";
-            failure(BAD_INPUT, format!("{path} in process {} is {reason} {}", target.pid, fields::SYMBOL))
+            Err(failure(BAD_INPUT, format!("{path} in process {} is {reason} {}", target.pid, fields::SYMBOL)))
         }
-        None => {
-            let message = format!(
-                "process {} ({}) does not run under hakmem: none of its files has the symbol {}",
-                target.pid,
-                target.program(),
-                fields::SYMBOL
-            );
-            failure(BAD_INPUT, message)
-        }
-    })
+        None => Ok(None),
+    }
 }
 
 fn found(target: &Target, object: &Object, at: u64, remark: Option<String>) -> Result<Found> {

@@ -36,6 +36,10 @@ impl Inspected {
     pub fn attach(pid: u32) -> Result<Inspected> {
         let target = Target::open(pid)?;
         let found = found::find(&target)?;
+        Inspected::of(target, found)
+    }
+
+    pub fn of(target: Target, found: found::Found) -> Result<Inspected> {
         let layout = Layout::of(&target, &found.root)?;
         Ok(Inspected { target, layout, found })
     }

@@ -71,6 +71,21 @@ impl Fitted {
         self.rows.push(cells);
     }
 
+    /// A line for the titles and one for each row, which is too long where nothing more can be given up.
+    pub fn lines(&self, width: usize) -> Vec<String> {
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        loop {
+            let text = self.upright(&shown);
+            let spare = shown.iter().copied().filter(|index| self.columns[*index].spare.is_some());
+            match spare.max_by_key(|index| self.columns[*index].spare) {
+                Some(least) if text.lines().any(|line| line.chars().count() > width) => {
+                    shown.retain(|index| *index != least)
+                }
+                _ => return text.lines().map(String::from).collect(),
+            }
+        }
+    }
+
     /// Ends with a line end.
     pub fn fit(&self, width: Option<usize>) -> String {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
@@ -153,6 +168,16 @@ mod tests {
             assert_eq!(parts.iter().filter(|part| text.contains(**part)).count(), expected, "{width:?}\n{text}");
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(width.is_none_or(|width| widest <= width), "{width:?}\n{text}");
+        }
+    }
+
+    #[test]
+    fn lines_are_never_turned() {
+        for (width, expected) in [(60, 4), (46, 3), (34, 2), (20, 2), (0, 2)] {
+            let lines = table().lines(width);
+            assert_eq!(lines.len(), 3);
+            let parts = ["tbbmalloc-deb", "0.88x ± 0.03", "the system", "12.0 %"];
+            assert_eq!(parts.iter().filter(|part| lines[1].contains(**part)).count(), expected, "{width}: {lines:?}");
         }
     }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 pub mod heaps;
 pub mod made;
+pub mod terminals;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_hak");
 

@@ -150,6 +150,7 @@ void phases() {
 int main(int argc, char **argv) {
   held = static_cast<void **>(
       mmap(nullptr, kMost * sizeof *held, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  madvise(held, kMost * sizeof *held, MADV_NOHUGEPAGE); /* or some of it would be resident for nothing */
   const std::string way = argc > 1 ? argv[1] : "";
   const std::size_t most = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   std::printf("%s", ""); /* the stream's buffer is there before memory ends */

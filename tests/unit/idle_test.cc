@@ -112,8 +112,9 @@ TEST_F(Idle, ManySleepingThreadsKeepLittleMoreThanTheirBlocks) {
   EXPECT_GE(given, unused / 10 * 9);
   EXPECT_LE(given, unused);
   EXPECT_LT(after.resident, before.resident / 3);
-  /* For each thread its blocks' pages, those of the tables and of the heap; and what is kept for all. */
-  EXPECT_LT(after.resident, Sleepers::kCount * HAK_KIB(100) + HAK_MIB(8));
+  /* For each thread its blocks' pages, those of the tables and of the heap; and what is kept for all. How
+   * close together the blocks lie depends on how the threads took turns. */
+  EXPECT_LT(after.resident, Sleepers::kCount * HAK_KIB(160) + HAK_MIB(8));
   EXPECT_LE(now.dirty_free, HAK_MIB(4) + now.slab_bytes / 8) << "beyond what is kept";
   /* They work on as if nothing had been. */
   sleepers.each([](int i) {

@@ -98,9 +98,9 @@ HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
 HAK_PUBLIC size_t hak_thread_idle(void) HAK_NOEXCEPT;
 
 /* hak_thread_flush, then returns every page of free memory beyond `keep_bytes`, resident ones
- * between live blocks included, to the system. Returns true if any was. Other threads' caches are emptied as well, but
- * for a block of each size, where the thread is not in the allocator just then, the system
- * has membarrier(2), and no filter of system calls is in force. */
+ * between live blocks included, to the system. Returns true if any was. Other threads' caches
+ * are emptied as well, but for a block of each size, where the thread is not in the allocator
+ * just then, the system has membarrier(2), and no filter of system calls is in force. */
 HAK_PUBLIC bool hak_trim(size_t keep_bytes) HAK_NOEXCEPT;
 
 /* The heap goes on as if the process's container had so much memory: from nine tenths of it on

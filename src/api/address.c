@@ -6,11 +6,13 @@
 #include "../support/error.h"
 
 /* Whether an inner unit is of a run that lies on the shelf, which is no longer than the
- * longest large block. */
+ * longest large block. Right behind such a run there may be a block whose first unit is an
+ * inner one as well, as it is being changed. */
 static bool is_in_shelved_run(size_t unit) {
-  size_t least = unit - min_size(unit, LARGE_MAX_BYTES / UNIT_BYTES);
-  while (unit > least && atomic32_load_relaxed(map_word(unit)) == word_make(0, KIND_INNER)) unit--;
-  return word_is_shelved(atomic32_load_relaxed(map_word(unit)));
+  size_t least = unit - min_size(unit, LARGE_MAX_BYTES / UNIT_BYTES), first = unit;
+  while (first > least && atomic32_load_relaxed(map_word(first)) == word_make(0, KIND_INNER)) first--;
+  uint32_t word = atomic32_load_relaxed(map_word(first));
+  return word_is_shelved(word) && unit < first + size_classes[word_kind(word)].slab_units;
 }
 
 address_kind_t address_kind_of_others(const void *address, uint32_t word) {

@@ -82,8 +82,11 @@ HAK_INLINE void arena_relieve(size_t freed_units) {
 size_t arena_needed_bytes(void);
 
 typedef struct {
-  size_t committed, used, peak, dirty, metadata; /* peak: the most that `used` ever was; dirty: with what is shelved */
-  size_t takes;                                  /* times that somebody has taken units under the gate    */
+  size_t committed, used;
+  size_t peak;  /* the most that `used` ever was                        */
+  size_t dirty; /* with what is shelved                                 */
+  size_t metadata;
+  size_t takes; /* times that somebody has taken units under the gate */
 } arena_usage_t;
 arena_usage_t arena_usage(void);
 /* The next row of units of a zone that exist, behind `*end`; false if there is none.

@@ -92,8 +92,7 @@ void dense_thins_out(unit_t first, size_t units) {
     size_t from = n, to = n + 1;
     while (from % TOGETHER != 0 && map_wants_huge_page(from - 1)) from--;
     while (to % TOGETHER != 0 && map_wants_huge_page(to)) to++;
-    for (size_t i = from; i < to; i++) map_note_huge_page(i, false);
-    os_refuse_huge_pages(map_address((unit_t)from * SUPERSLAB_UNITS), (to - from) * SUPERSLAB_UNITS << UNIT_SHIFT);
+    map_refuse_huge_pages(from, to);
   }
 }
 
@@ -126,6 +125,5 @@ void dense_grows_again(unit_t first, size_t used_units) {
   /* Purged in parts, it has kept its tables of small pages, and without this would get small pages
    * again (Linux 6.14 on gives up such a table when all of it is purged). */
   os_purge(map_address(begin), (size_t)units << UNIT_SHIFT);
-  os_want_huge_pages(map_address(begin), (size_t)units << UNIT_SHIFT);
-  for (size_t n = from; n < to; n++) map_note_huge_page(n, true);
+  map_want_huge_pages(from, to);
 }

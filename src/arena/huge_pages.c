@@ -26,7 +26,6 @@ static row_t whole_superslabs(unit_t first, size_t units) {
 }
 
 static char *address(size_t number) { return map_address((unit_t)(number * SUPERSLAB_UNITS)); }
-static size_t bytes(row_t row) { return (row.to - row.from) * SUPERSLAB_UNITS << UNIT_SHIFT; }
 
 static bool has_not_asked(size_t number) { return !map_wants_huge_page(number); }
 static bool was_clean(size_t number) { return map_superslab(number)->stale == 0; }
@@ -48,15 +47,8 @@ static void for_each_part(row_t row, bool (*is_meant)(size_t number), void (*act
   }
 }
 
-static void ask(row_t row) {
-  for (size_t n = row.from; n < row.to; n++) map_note_huge_page(n, true);
-  os_want_huge_pages(address(row.from), bytes(row));
-}
-
-static void do_without(row_t row) {
-  for (size_t n = row.from; n < row.to; n++) map_note_huge_page(n, false);
-  os_refuse_huge_pages(address(row.from), bytes(row));
-}
+static void ask(row_t row) { map_want_huge_pages(row.from, row.to); }
+static void do_without(row_t row) { map_refuse_huge_pages(row.from, row.to); }
 
 /* ---- Credit --------------------------------------------------------------------*/
 

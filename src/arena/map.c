@@ -164,6 +164,18 @@ os_mapped_t map_commit_units(zone_id_t zone, unit_t from, unit_t to) {
   return mapped;
 }
 
+static char *superslab_address(size_t number) { return map_address((unit_t)(number * SUPERSLAB_UNITS)); }
+
+void map_want_huge_pages(size_t from, size_t to) {
+  for (size_t n = from; n < to; n++) map_note_huge_page(n, true);
+  os_want_huge_pages(superslab_address(from), (to - from) * SUPERSLAB_UNITS << UNIT_SHIFT);
+}
+
+void map_refuse_huge_pages(size_t from, size_t to) {
+  for (size_t n = from; n < to; n++) map_note_huge_page(n, false);
+  os_refuse_huge_pages(superslab_address(from), (to - from) * SUPERSLAB_UNITS << UNIT_SHIFT);
+}
+
 static void purge_bitmaps(char *table, unit_t first, size_t units) {
   const size_t each = UNIT_BITMAP_WORDS * sizeof(uint64_t);
   uintptr_t from = align_up((uintptr_t)table + first * each, os_page_bytes());

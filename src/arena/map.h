@@ -174,6 +174,10 @@ HAK_INLINE void map_note_huge_page(size_t number, bool is_wanted) {
   __atomic_store_n(&map_superslab(number)->huge_page, is_wanted, __ATOMIC_RELAXED);
 }
 HAK_INLINE char *map_address(unit_t unit) { return the_map.base + ((size_t)unit << UNIT_SHIFT); }
+/* SuperSlabs [from, to), whose units are the caller's or guarded by the arena's gate: whether the system
+ * may put huge pages behind them. */
+void map_want_huge_pages(size_t from, size_t to);
+void map_refuse_huge_pages(size_t from, size_t to);
 /* The word of any address; 0 outside the window. Relaxed: see the invariant. */
 HAK_INLINE uint32_t map_lookup(const void *address) {
   size_t unit = map_unit_of(address);

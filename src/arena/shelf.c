@@ -10,11 +10,12 @@ atomic32 shelf_opened;
 
 static board_t boards[SHELF_LENGTHS];
 
-/* Whether runs of a length are worth a place. Relaxed: a hint, written when it changes alone. */
+/* What is known of the runs of a length. Relaxed: a hint, written when it changes alone. */
 enum { NEVER_GIVEN, GIVEN, WANTED_AGAIN };
 static atomic32 demand[SHELF_LENGTHS];
 
-static bool is_wanted(unsigned length) {
+/* Whether a run that is given is worth a place; that one was is remembered. */
+static bool note_given(unsigned length) {
   uint32_t now = atomic32_load_relaxed(&demand[length]);
   if (now == NEVER_GIVEN) atomic32_store_relaxed(&demand[length], GIVEN);
   return now == WANTED_AGAIN;
@@ -65,7 +66,7 @@ size_t shelf_surplus(void) {
 
 bool shelf_put(unsigned length, unit_t run) {
   size_t more = map_record(run)->run_units;
-  if (!shelf_is_open() || !is_wanted(length)) return false;
+  if (!shelf_is_open() || !note_given(length)) return false;
   if (shelf_units() + more > atomic64_load_relaxed(&units.most)) return false;
   uint64_t value = value_of(run, os_now_ms());
   count(0, more);

@@ -46,13 +46,14 @@ bool shelf_put(unsigned length, unit_t run);
 /* A run of that length; 0 if there is none. Its words and its record are as they were
  * when it was put there. It may not read as zero. */
 unit_t shelf_take(unsigned length);
-/* Somebody wanted a run of that length, and found none that would do. One that was given before
- * and is wanted again is worth a place; others, as all that are given at the end of a program's work,
- * serve everybody in the arena. So do those of a length of which one lay there for long, from then on. */
+/* Somebody wanted a run of that length, and found none that would do. One that was given
+ * before and is wanted again is worth a place; others, as all that are given at the end of a
+ * program's work, serve everybody in the arena. So do those of a length of which one lay
+ * there for long, from then on. */
 void shelf_note_missed(unsigned length);
-/* A run that was put there until then, or, whenever that was, until SHELVED_EVER; 0 if there is none. It counts as lying there until
- * the caller says, of so many units, that it does not. `*at`: where to look first, 0 at the
- * beginning. */
+/* A run that was put there until then, or, whenever that was, until SHELVED_EVER; 0 if there
+ * is none. It counts as lying there until the caller says, of so many units, that it does
+ * not. `*at`: where to look first, 0 at the beginning. */
 #define SHELVED_EVER UINT64_MAX
 unit_t shelf_take_old(uint64_t until_ms, unsigned *at);
 void shelf_note_gone(size_t units);

@@ -160,10 +160,8 @@ static os_mapped_t grow_by(zone_id_t id, size_t units, size_t used_units) {
   const zone_kind_t *kind = zones[id].kind;
   os_mapped_t mapped = kind->commit(id, first, (unit_t)(first + units));
   if (mapped != OS_MAPPED) return mapped;
-  if (kind->wants_huge_pages != NULL && kind->wants_huge_pages(first, units, used_units)) {
-    os_want_huge_pages(map_address(first), units << UNIT_SHIFT);
-    FOR_EACH_SUPERSLAB(c, first, units) map_note_huge_page(c.number, true);
-  }
+  if (kind->wants_huge_pages != NULL && kind->wants_huge_pages(first, units, used_units))
+    map_want_huge_pages(first / SUPERSLAB_UNITS, (first + units) / SUPERSLAB_UNITS);
   last->end = (unit_t)(first + units);
   zone_join(first, units);
   return OS_MAPPED;

@@ -30,8 +30,8 @@ static void set_thread_state(uintptr_t state) {
 }
 
 /* E1 and E2 of claim.h. false: a signal handler has forked while we waited, and this is
- * the child, which has lost the heap. */
-static bool enter(heap_t *heap) {
+ * the child, which has lost the heap. Inlined, as every batch begins with it. */
+HAK_INLINE bool enter(heap_t *heap) {
   owner_enter(&heap->owner);
   if (HAK_LIKELY(!claim_is_taken(&heap->owner) && !heap->owner.stripped)) return true;
   claim_await(&heap->owner);
@@ -42,7 +42,7 @@ static bool enter(heap_t *heap) {
 
 /* What a thread's magazines hold beyond one step stays in them, for the thread that
  * gets the heap next, or for tidy_some. */
-static HAK_NOINLINE void detach(heap_t *heap) {
+static void detach(heap_t *heap) {
   if (!enter(heap)) return;
   flush_step(&heap->owner);
   magazines_drop(heap, FIRST_CAPACITY); /* the next thread begins with those */

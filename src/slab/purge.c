@@ -96,6 +96,12 @@ static size_t look(owner_t *owner, unit_t slab) {
   return purge_slab(owner, slab, TALLY_IDLE);
 }
 
+/* The cursor of an owner that looks at one slab after the other, class by class. */
+static void look_at_next_class(owner_t *owner) {
+  owner->next_look = owner->slabs[owner->look_class];
+  owner->look_class = (uint8_t)((owner->look_class + 1) % MID_CLASS_END);
+}
+
 size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls) {
   enum { ROUND_MS = 500, LOOKS = 1024 };
   size_t calls = 0, slabs = 0;
@@ -112,8 +118,7 @@ size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls) {
       if (now_ms < owner->round_ms + profile_wait(ROUND_MS)) break;
       owner->round_ms = now_ms;
     }
-    owner->next_look = owner->slabs[owner->look_class];
-    owner->look_class = (uint8_t)((owner->look_class + 1) % MID_CLASS_END);
+    look_at_next_class(owner);
   }
   slab_tell_arena(owner);
   return slabs;
@@ -129,8 +134,7 @@ void purge_unused(owner_t *owner, size_t most) {
       owner->next_look = map_record(slab)->slab.next;
       if (is_half_free(slab)) cost += purge_slab(owner, slab, TALLY_TRIMMED);
     } else if (owner->look_class != 0) {
-      owner->next_look = owner->slabs[owner->look_class];
-      owner->look_class = (uint8_t)((owner->look_class + 1) % MID_CLASS_END);
+      look_at_next_class(owner);
     } else {
       owner->goes_on = false;
       break;

@@ -3,10 +3,12 @@
 #include "support/payload.h"
 #include "support/process.h"
 
+#include <api/address.h>
 #include <arena/kept.h>
 #include <arena/dense.h>
 #include <arena/shelf.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <set>
@@ -69,6 +71,30 @@ class Shelf : public hak_test::WithAnOwner {
 };
 
 }  // namespace
+
+/* A block that realloc or a mover has claimed begins with an inner unit: it is no unit of what lies before it. */
+TEST_F(Shelf, ABlockThatIsBeingChangedIsNoPartOfTheRunBeforeIt) {
+  const auto kind = [](void *address) { return address_kind(address, map_lookup(address)); };
+  const std::set<void *> blocks(held.begin(), held.end());
+  char *left = nullptr, *right = nullptr;
+  for (void *block : held) {
+    right = static_cast<char *>(block) + HAK_MIB(1);
+    if (left == nullptr && blocks.count(right) != 0) left = static_cast<char *>(block);
+  }
+  ASSERT_NE(left, nullptr) << "no two of the blocks lie side by side";
+  right = left + HAK_MIB(1);
+  held.erase(std::find(held.begin(), held.end(), left));
+  owner.flush(kMiB, {left});
+  ASSERT_TRUE(word_is_shelved(map_lookup(left)));
+  const unit_t slab = static_cast<unit_t>(map_unit_of(right));
+  const uint32_t word = map_lookup(right);
+  ASSERT_TRUE(slab_claim_single(slab, word));
+  EXPECT_EQ(kind(left + UNIT_BYTES), ADDRESS_FREE);
+  EXPECT_EQ(kind(right - UNIT_BYTES), ADDRESS_FREE);
+  EXPECT_EQ(kind(right + UNIT_BYTES), ADDRESS_INNER);
+  slab_unclaim_single(slab, word);
+  EXPECT_EQ(kind(right + UNIT_BYTES), ADDRESS_INNER);
+}
 
 TEST_F(Shelf, WhatOneThreadFreesAnotherTakesWithoutTheArena) {
   hak_test::AttachedOwner other;

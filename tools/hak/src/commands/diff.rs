@@ -69,7 +69,7 @@ fn kinds(before: &Snapshot, after: &Snapshot) -> Fitted {
 fn events(before: &Snapshot, after: &Snapshot) -> Fitted {
     let mut table = Fitted::new("since then").number("change", None);
     let (before, after) = (&before.figures, &after.figures);
-    let counts: [(&str, u64, u64); 8] = [
+    let counts = [
         ("slabs", before.slab_count, after.slab_count),
         ("thread heaps made", before.heap_count, after.heap_count),
         ("heaps without a thread", before.heap_pooled_count, after.heap_pooled_count),
@@ -79,10 +79,7 @@ fn events(before: &Snapshot, after: &Snapshot) -> Fitted {
         ("slabs adopted", before.adoptions, after.adoptions),
         ("wrong frees", before.errors, after.errors),
     ];
-    for (name, was, is) in counts.into_iter().filter(|(_, was, is)| was != is) {
-        table.row(vec![name.into(), signed(was, is, |count| count.to_string())]);
-    }
-    let bytes: [(&str, u64, u64); 10] = [
+    let bytes = [
         ("returned: free for a second", before.purged_aged, after.purged_aged),
         ("returned: more than is kept", before.purged_strained, after.purged_strained),
         ("returned: free pages of idle slabs", before.purged_idle, after.purged_idle),
@@ -94,8 +91,12 @@ fn events(before: &Snapshot, after: &Snapshot) -> Fitted {
         ("left magazines: of ended threads", before.flushed_ended, after.flushed_ended),
         ("most that slabs and blocks ever took", before.peak_in_use, after.peak_in_use),
     ];
-    for (name, was, is) in bytes.into_iter().filter(|(_, was, is)| was != is) {
-        table.row(vec![name.into(), signed(was, is, |bytes| kib(bytes) + " KiB")]);
+    let forms: [(&[(&str, u64, u64)], fn(u64) -> String); 2] =
+        [(&counts, |count| count.to_string()), (&bytes, |bytes| kib(bytes) + " KiB")];
+    for (events, form) in forms {
+        for (name, was, is) in events.iter().filter(|(_, was, is)| was != is) {
+            table.row(vec![(*name).into(), signed(*was, *is, form)]);
+        }
     }
     table
 }

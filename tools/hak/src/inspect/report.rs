@@ -77,14 +77,9 @@ fn head(snapshot: &Snapshot, width: Option<usize>) -> String {
 }
 
 fn given_back(figures: &Figures, width: Option<usize>) -> String {
-    let returned = figures.purged_aged
-        + figures.purged_strained
-        + figures.purged_idle
-        + figures.purged_trimmed
-        + figures.purged_limited;
     let text = format!(
         "{} MiB were given back to the system so far; the blocks took {} MiB at their peak.",
-        mib(returned),
+        mib(figures.returned()),
         mib(figures.peak_in_use)
     );
     let mut out = paragraph(&text, width);
@@ -106,7 +101,6 @@ fn classes(snapshot: &Snapshot) -> Fitted {
         .number("live %", Some(1))
         .number("resident KiB", Some(4));
     for class in &snapshot.classes {
-        let all = class.live_count + class.cached_count + class.outbox_count + class.free_count;
         table.row(vec![
             class.block_bytes.to_string(),
             class.slab_count.to_string(),
@@ -114,16 +108,21 @@ fn classes(snapshot: &Snapshot) -> Fitted {
             class.cached_count.to_string(),
             class.outbox_count.to_string(),
             class.free_count.to_string(),
-            format!("{:.1}", class.live_count as f64 * 100.0 / all.max(1) as f64),
+            class.live_share(),
             (class.resident_bytes / 1024).to_string(),
         ]);
     }
+    huge_row(&mut table, snapshot, 8);
+    table
+}
+
+/// Beside the classes, whose table has so many columns and live blocks in the third: how many huge blocks there are.
+pub fn huge_row(table: &mut Fitted, snapshot: &Snapshot, columns: usize) {
     if let Some(inspect) = snapshot.inspect.as_ref().filter(|inspect| inspect.huge_count > 0) {
-        let mut row = vec![String::new(); 8];
+        let mut row = vec![String::new(); columns];
         (row[0], row[2]) = ("huge".into(), inspect.huge_count.to_string());
         table.row(row);
     }
-    table
 }
 
 fn heaps(heaps: &[Heap]) -> Fitted {

@@ -101,6 +101,21 @@ pub struct Class {
     pub resident_bytes: u64,
 }
 
+impl Class {
+    /// Of the blocks that its slabs have room for, in percent, as it is shown.
+    pub fn live_share(&self) -> String {
+        let all = self.live_count + self.cached_count + self.outbox_count + self.free_count;
+        format!("{:.1}", self.live_count as f64 * 100.0 / all.max(1) as f64)
+    }
+}
+
+impl Figures {
+    /// Bytes that were given back to the system, for all reasons.
+    pub fn returned(&self) -> u64 {
+        self.purged_aged + self.purged_strained + self.purged_idle + self.purged_trimmed + self.purged_limited
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Inspect {
     pub format: u32,

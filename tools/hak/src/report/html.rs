@@ -13,7 +13,7 @@ use crate::report::{html_compare, html_suite};
 use crate::results::{Kind, Results, State};
 use crate::stats;
 
-pub const STYLE: &str = include_str!("page.css");
+const STYLE: &str = include_str!("page.css");
 
 /// Of the first results in full; of several also their course. Ratios are to the baseline, or to the
 /// best where that is asked for.
@@ -32,34 +32,43 @@ pub fn page(all: &[&Results], best: bool) -> Result<String> {
         Kind::Bench => html_suite::body(results, &colours, best)?,
     };
     let labels = history::labels(all);
-    let page = html! {
+    let page = document(
+        &title,
+        "",
+        html! {
+            h1.program[results.kind == Kind::Compare] { (title) }
+            @if all.len() > 1 { p.soft { "In full: " (labels[0]) "; beside the others at the end." } }
+            @if results.state != State::Complete {
+                p.failed { "The measurement was interrupted. Here is what there was until then." }
+            }
+            (body)
+            @if all.len() > 1 { (over_files(&history::of(all), &colours, results)?) }
+            (folded("Allocators", allocators(results)))
+            p.soft { (stats::how_noise_is_told()) }
+            p.soft {
+                (results.started) " · " (results.machine.line()) " · " (results.rounds) " rounds"
+                @if let Some(commit) = &results.commit { " · hakmem " (commit) }
+                " · made by hak " (results.tool_version)
+            }
+        },
+    );
+    Ok(page.into_string())
+}
+
+/// A page with that title, and rules of its own behind those that all have.
+pub fn document(title: &str, style: &str, inside: Markup) -> Markup {
+    html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) " – hakmem" }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
             }
-            body { main {
-                h1.program[results.kind == Kind::Compare] { (title) }
-                @if all.len() > 1 { p.soft { "In full: " (labels[0]) "; beside the others at the end." } }
-                @if results.state != State::Complete {
-                    p.failed { "The measurement was interrupted. Here is what there was until then." }
-                }
-                (body)
-                @if all.len() > 1 { (over_files(&history::of(all), &colours, results)?) }
-                (folded("Allocators", allocators(results)))
-                p.soft { (stats::how_noise_is_told()) }
-                p.soft {
-                    (results.started) " · " (results.machine.line()) " · " (results.rounds) " rounds"
-                    @if let Some(commit) = &results.commit { " · hakmem " (commit) }
-                    " · made by hak " (results.tool_version)
-                }
-            } }
+            body { main { (inside) } }
         }
-    };
-    Ok(page.into_string())
+    }
 }
 
 pub fn figure(caption: &str, remark: &str, wide: bool, inside: Markup) -> Markup {

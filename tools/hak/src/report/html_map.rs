@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use plotters::style::RGBColor;
 use serde::Serialize;
 
 use crate::inspect::picture::{Cell, Frame, KINDS, LEVELS, SuperSlab};
 use crate::inspect::picture_text::{colour, strength};
 use crate::inspect::report::{self, mib};
-use crate::report::html::{STYLE, folded};
+use crate::report::html::{document, folded};
 
 const MAP_STYLE: &str = include_str!("map.css");
 const SCRIPT: &str = include_str!("map.js");
@@ -42,38 +42,32 @@ pub fn page(frames: &[Frame]) -> Result<String> {
         .inspect
         .as_ref()
         .map_or_else(String::new, |inspect| format!("{}, process {}", inspect.program, inspect.process_id));
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (program) " – the heap – hakmem" }
-                style { (PreEscaped(STYLE)) (PreEscaped(MAP_STYLE)) (PreEscaped(colours())) }
+    let title = format!("{program} – the heap");
+    let page = document(
+        &title,
+        &(MAP_STYLE.to_string() + &colours()),
+        html! {
+            h1.program { "The heap of " (program) }
+            p.soft { span #taken { (taken(first)) } ": " span #sums { (sums(first)) } }
+            @if frames.len() > 1 {
+                div.time {
+                    label for="frame" { "moment" }
+                    input #frame type="range" min="0" max=(frames.len() - 1) value="0";
+                }
             }
-            body { main {
-                h1.program { "The heap of " (program) }
-                p.soft { span #taken { (taken(first)) } ": " span #sums { (sums(first)) } }
-                @if frames.len() > 1 {
-                    div.time {
-                        label for="frame" { "moment" }
-                        input #frame type="range" min="0" max=(frames.len() - 1) value="0";
-                    }
-                }
-                (legend())
-                p.soft { "A cell is 64 KiB; a row is a SuperSlab, 2 MiB. Each cell says what it is when it is pointed at." }
-                (map(frames))
-                (folded("The last figures", html! {
-                    pre { (report::text(&frames[frames.len() - 1].snapshot, Some(120))) }
-                }))
-                p.soft { "hakmem " (first.snapshot.version) " · made by hak " (env!("CARGO_PKG_VERSION")) }
-                @if frames.len() > 1 {
-                    script #frames type="application/json" { (PreEscaped(moments(frames)?)) }
-                    script { (PreEscaped(SCRIPT)) }
-                }
-            } }
-        }
-    };
+            (legend())
+            p.soft { "A cell is 64 KiB; a row is a SuperSlab, 2 MiB. Each cell says what it is when it is pointed at." }
+            (map(frames))
+            (folded("The last figures", html! {
+                pre { (report::text(&frames[frames.len() - 1].snapshot, Some(120))) }
+            }))
+            p.soft { "hakmem " (first.snapshot.version) " · made by hak " (env!("CARGO_PKG_VERSION")) }
+            @if frames.len() > 1 {
+                script #frames type="application/json" { (PreEscaped(moments(frames)?)) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        },
+    );
     Ok(page.into_string())
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! What is said of one process, section by section, in lines that fit: on a screen and without one.
 
-use crate::inspect::report::{KINDS, kib, mib, whose};
+use crate::inspect::report::{KINDS, huge_row, kib, mib, whose};
 use crate::inspect::snapshot::{Class, Figures, Snapshot};
 use crate::inspect::threads::Heap;
 use crate::report::table::Fitted;
@@ -116,21 +116,16 @@ fn classes(snapshot: &Snapshot) -> Fitted {
         .number("resident KiB", Some(3))
         .number("waste KiB", None);
     for class in &snapshot.classes {
-        let all = class.live_count + class.cached_count + class.outbox_count + class.free_count;
         table.row(vec![
             class.block_bytes.to_string(),
             class.slab_count.to_string(),
             class.live_count.to_string(),
-            format!("{:.1}", class.live_count as f64 * 100.0 / all.max(1) as f64),
+            class.live_share(),
             (class.resident_bytes / 1024).to_string(),
             (waste(class) / 1024).to_string(),
         ]);
     }
-    if let Some(inspect) = snapshot.inspect.as_ref().filter(|inspect| inspect.huge_count > 0) {
-        let mut row = vec![String::new(); 6];
-        (row[0], row[2]) = ("huge".into(), inspect.huge_count.to_string());
-        table.row(row);
-    }
+    huge_row(&mut table, snapshot, 6);
     table
 }
 

@@ -1,6 +1,7 @@
 /* See huge.h. SPDX-License-Identifier: MIT */
 #include "huge.h"
 
+#include "../base/probe.h"
 #include "../os/os.h"
 #include "arena.h"
 #include "huge_pages.h"
@@ -59,6 +60,7 @@ void *huge_alloc(size_t bytes, size_t alignment, bool zeroed) {
   huge_pages_use(first, units);
   if (zeroed && !is_zero) arena_clear_stale(first, units);
   publish(first);
+  HAK_PROBE(huge_take, map_address(first), units << UNIT_SHIFT);
   return map_address(first);
 }
 
@@ -72,6 +74,7 @@ bool huge_free(void *address) {
   unit_t first = (unit_t)map_unit_of(address);
   if (!claim(first, 0)) return false;
   size_t units = map_record(first)->run_units; /* not before: another thread may have freed it, too */
+  HAK_PROBE(huge_give, address, units << UNIT_SHIFT);
   huge_pages_learn(first, units);
   give(first);
   arena_relieve(units);

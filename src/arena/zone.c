@@ -1,6 +1,7 @@
 /* See zone.h. SPDX-License-Identifier: MIT */
 #include "zone.h"
 
+#include "../base/probe.h"
 #include "runs.h"
 
 /* Steps of growth are an eighth of what is there: a granule at least, and no more than
@@ -159,6 +160,7 @@ static os_mapped_t grow_by(zone_id_t id, size_t units, size_t used_units) {
   if (units > the_map.zone_end[id] - first) return OS_REFUSED;
   const zone_kind_t *kind = zones[id].kind;
   os_mapped_t mapped = kind->commit(id, first, (unit_t)(first + units));
+  HAK_PROBE(grow, map_address(first), units << UNIT_SHIFT, mapped == OS_MAPPED);
   if (mapped != OS_MAPPED) return mapped;
   if (kind->wants_huge_pages != NULL && kind->wants_huge_pages(first, units, used_units))
     map_want_huge_pages(first / SUPERSLAB_UNITS, (first + units) / SUPERSLAB_UNITS);

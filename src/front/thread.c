@@ -1,6 +1,7 @@
 /* See thread.h. SPDX-License-Identifier: MIT */
 #include "thread.h"
 
+#include "../base/probe.h"
 #include "../slab/claim.h"
 #include "../slab/pool.h"
 #include "../support/error.h"
@@ -46,7 +47,8 @@ static void detach(heap_t *heap) {
   if (!enter(heap)) return;
   flush_step(&heap->owner);
   magazines_drop(heap, FIRST_CAPACITY); /* the next thread begins with those */
-  pool_detach(&heap->owner);            /* which ends being busy */
+  HAK_PROBE(thread_end, heap->owner.id);
+  pool_detach(&heap->owner); /* which ends being busy */
   error_settle();
 }
 
@@ -97,6 +99,7 @@ static heap_t *attach(void) {
     for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) heap->top[c] = heap->limit[c] = the_null_slot;
     heap->id_word = word_make(heap->owner.id, 0);
   }
+  HAK_PROBE(thread_start, heap->owner.id);
   return heap;
 }
 

@@ -2,6 +2,7 @@
 #include "background.h"
 
 #include "../arena/arena.h"
+#include "../base/probe.h"
 #include "../front/bell.h"
 #include "../front/flush.h"
 #include "../front/strip.h"
@@ -56,6 +57,7 @@ static bool visit(void) {
   }
   for (; steps < PART_STEPS && arena_tick(now_ms) > 0; steps++) worked++, os_sleep(PAUSE_MS);
   error_settle();
+  HAK_PROBE(round, steps, worked);
   return worked > 0 || steps == PART_STEPS;
 }
 

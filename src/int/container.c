@@ -1,6 +1,7 @@
 /* See container.h. SPDX-License-Identifier: MIT */
 #include "container.h"
 
+#include "../base/probe.h"
 #include "../os/cgroup.h"
 #include "../os/os.h"
 #include "../support/config.h"
@@ -24,7 +25,10 @@ static HAK_COLD void look(void) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   atomic32_store_relaxed(&is_done, 1);
   uint64_t limit;
-  if (may_look() && cgroup_memory_limit("", &limit)) limit_set_container(limit);
+  if (may_look() && cgroup_memory_limit("", &limit)) {
+    limit_set_container(limit);
+    HAK_PROBE(container, limit);
+  }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   errno = saved_errno;
 }

@@ -2,6 +2,7 @@
 #include "idle.h"
 
 #include "../arena/arena.h"
+#include "../base/probe.h"
 #include "../front/bell.h"
 #include "../front/magazine.h"
 #include "../front/thread.h"
@@ -46,6 +47,7 @@ size_t idle(void) {
   int64_t given = before - unused_bytes(heap);
   thread_leave(heap);
   size_t bytes = given > 0 ? (size_t)given : 0;
+  HAK_PROBE(thread_idle, heap->owner.id, bytes);
   arena_yield(min_size(bytes >> UNIT_SHIFT, IDLE_YIELDS));
   bell_ring(); /* slabs of others may have got blocks back */
   return bytes;

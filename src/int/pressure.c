@@ -1,6 +1,7 @@
 /* See pressure.h. SPDX-License-Identifier: MIT */
 #include "pressure.h"
 
+#include "../base/probe.h"
 #include "container.h"
 #include "trim.h"
 
@@ -10,7 +11,10 @@ HAK_COLD void pressure_answer(void) {
   int saved_errno = errno;
   limit_answer_t answer = limit_answer();
   if (answer.look) container_look();
-  if (answer.squeeze) trim_for(TALLY_LIMITED, limit_slack());
+  if (answer.squeeze) {
+    size_t slack = limit_slack(), returned = trim_for(TALLY_LIMITED, slack);
+    HAK_PROBE(squeeze, slack, returned);
+  }
   errno = saved_errno;
 }
 

@@ -6,6 +6,8 @@
 #define _GNU_SOURCE 1
 #include "os.h"
 
+#include "../base/probe.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -187,7 +189,9 @@ static bool purge(void *at, size_t bytes) {
 }
 bool os_purge(void *at, size_t bytes) {
   check_pages(at, bytes);
-  return counted(purge(at, bytes), &os_calls.refused_purges);
+  bool went = counted(purge(at, bytes), &os_calls.refused_purges);
+  HAK_PROBE(purge, at, bytes, went);
+  return went;
 }
 
 static void hint(void *at, size_t bytes, int advice) {

@@ -5,6 +5,7 @@
  */
 #include "lock.h"
 
+#include "../base/probe.h"
 #include "os.h"
 
 /* The holder is in a critical section of about a microsecond, if it runs. */
@@ -43,7 +44,9 @@ HAK_NOINLINE void hak_lock_wait(hak_lock_t *lock) {
       /* Taken as contended: we cannot know whether others sleep as well. */
       if (atomic32_cas_acquire(&lock->state, &state, self | LOCK_CONTENDED)) return;
     } else if ((state & LOCK_CONTENDED) != 0 || atomic32_cas_acquire(&lock->state, &state, state | LOCK_CONTENDED)) {
+      HAK_PROBE(lock_sleep, lock, state & ~LOCK_CONTENDED);
       os_futex_wait(&lock->state, state | LOCK_CONTENDED, OS_FOR_EVER);
+      HAK_PROBE(lock_wake, lock);
     }
   }
 }

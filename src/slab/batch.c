@@ -1,6 +1,7 @@
 /* See batch.h. SPDX-License-Identifier: MIT */
 #include "batch.h"
 
+#include "../base/probe.h"
 #include "../support/error.h"
 #include "pool.h"
 #include "remote.h"
@@ -46,7 +47,11 @@ static void reverse(void **blocks, size_t count) {
 
 size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, bool *is_zero) {
   atomic64_add_alone(&owner->refills, 1);
-  if (size_class_is_single(size_class)) return refill_single(owner, size_class, blocks, is_zero);
+  if (size_class_is_single(size_class)) {
+    size_t taken = refill_single(owner, size_class, blocks, is_zero);
+    HAK_PROBE(refill, owner->id, size_classes[size_class].block_bytes, taken);
+    return taken;
+  }
   if (is_zero != NULL) *is_zero = false;
   if (remote_has_pending(owner)) remote_collect(owner, COLLECTS_PER_REFILL);
   size_t taken = 0;
@@ -60,6 +65,7 @@ size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t w
     taken += slab_take_blocks(owner, slab, size_class, blocks + taken, wanted - taken);
   }
   reverse(blocks, taken);
+  HAK_PROBE(refill, owner->id, size_classes[size_class].block_bytes, taken);
   return taken;
 }
 
@@ -87,6 +93,7 @@ static void flush_single(owner_t *owner, unsigned size_class, void *block, uint3
 
 void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
   atomic64_add_alone(&owner->flushes, 1);
+  HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, count);
   uint32_t own_word = word_make(owner->id, size_class);
   for (size_t i = 0; i < count; i++) {
     void *block = blocks[i];

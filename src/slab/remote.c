@@ -1,6 +1,7 @@
 /* See remote.h. SPDX-License-Identifier: MIT */
 #include "remote.h"
 
+#include "../base/probe.h"
 #include "../support/error.h"
 #include "slab.h"
 
@@ -58,6 +59,7 @@ static HAK_COLD uint64_t take_back(unit_t slab, unsigned word, uint64_t bits) {
 }
 
 static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
+  HAK_PROBE(remote, map_address(slab), size_classes[size_class].block_bytes, bits);
   uint64_t twice = bits;
   uint32_t now = atomic32_load_relaxed(map_word(slab));
   if (HAK_LIKELY(word_kind(now) == size_class && starts_shared_slab(slab, now))) {

@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../arena/dense.h"
 #include "../arena/shelf.h"
+#include "../base/probe.h"
 #include "../support/error.h"
 #include "purged.h"
 
@@ -78,6 +79,7 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
    * A thread that has just withdrawn the unit's announcement (remote.c) must see the
    * slab when it looks again: partner of the loads in announce and remote_collect. */
   atomic32_store_seq(map_word(slab), word);
+  HAK_PROBE(slab_take, map_address(slab), c->slab_units << UNIT_SHIFT, c->block_bytes);
   return slab;
 }
 
@@ -101,6 +103,7 @@ static void clear_remote_bits(unit_t slab, unsigned size_class) {
 /* Every block is free and the slab is in no list. It is the arena's next. */
 static void unmake_slab(unit_t slab, unsigned size_class) {
   size_t units = size_classes[size_class].slab_units;
+  HAK_PROBE(slab_give, map_address(slab), units << UNIT_SHIFT, size_classes[size_class].block_bytes);
   atomic32_store_relaxed(map_word(slab), 0);
   write_later_words(slab, units, 0);
   if (size_class_is_single(size_class)) {

@@ -1,6 +1,7 @@
 /* See tidy.h. SPDX-License-Identifier: MIT */
 #include "tidy.h"
 
+#include "../base/probe.h"
 #include "../os/os.h"
 #include "../support/profile.h"
 #include "claim.h"
@@ -89,6 +90,7 @@ static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *st
   owner->idle_visits = worked ? 0 : owner->idle_visits + 1;
   if (owner->free_bytes != free_before) owner->served_ms = now_ms;
   claim_end(owner);
+  HAK_PROBE(tidy, owner->id, sleeps, worked);
   return worked ? TIDY_MORE : TIDY_DONE;
 }
 

@@ -8,6 +8,7 @@
 #define HAK_TALLY_H
 
 #include "../base/base.h"
+#include "../base/probe.h"
 
 HAK_C_BEGIN
 
@@ -29,7 +30,10 @@ extern atomic64 tallies[TALLY_COUNT];
 
 /* Returns the bytes. */
 HAK_INLINE size_t tally_add(tally_t reason, size_t bytes) {
-  if (bytes > 0) atomic64_add_relaxed(&tallies[reason], bytes);
+  if (bytes > 0) {
+    atomic64_add_relaxed(&tallies[reason], bytes);
+    HAK_PROBE(give_back, reason, bytes);
+  }
   return bytes;
 }
 

@@ -32,6 +32,7 @@ pub enum Command {
     Bench(Bench),
     Report(Report),
     Inspect(Inspect),
+    Dump(Dump),
     Top(Top),
     Diff(Diff),
 }
@@ -309,6 +310,34 @@ pub struct Inspect {
     pub every: Option<Duration>,
     /// How many times to look
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub count: Option<u32>,
+}
+
+/// Writes the statistics of a running process to the file that it would write to at its exit
+///
+/// That is what the process was started with as HAKMEM_STATS_FILE, if it is one of the user who asks; or what --to
+/// says. The figures are those of `hak inspect PID --json`, and `hak diff` reads them. Nothing runs in the process.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  hak dump 1234
+  hak dump 1234 --every 10s
+  hak dump 1234 --to heap.json --every 1m --count 60")]
+pub struct Dump {
+    /// The process
+    #[arg(value_parser = clap::value_parser!(u32).range(1..), value_name = "PID")]
+    pub pid: u32,
+    /// Write to this file; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
+    /// Write again and again, so often: 500ms, 1s, 2m, until the process ends
+    ///
+    /// The file is replaced each time, in one step. A process that ends writes its own report to the same file; only
+    /// if it does so in the moment in which hak replaces it may that be lost.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub every: Option<Duration>,
+    /// How many times to write; the process has to be there for all of them
+    #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
 }
 

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,6 +33,15 @@ pub fn watch() -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// false: one has come before.
+pub fn wait_until(due: Instant) -> bool {
+    const NAP: Duration = Duration::from_millis(20);
+    while Instant::now() < due && !requested() {
+        std::thread::sleep(NAP.min(due.saturating_duration_since(Instant::now())));
+    }
+    !requested()
 }
 
 pub fn requested() -> bool {

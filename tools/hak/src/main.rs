@@ -80,6 +80,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Bench(arguments) => commands::bench::run(arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Inspect(arguments) => commands::inspect::run(&arguments),
+        Command::Dump(arguments) => commands::dump::run(&arguments),
         Command::Top(arguments) => commands::top::run(&arguments),
         Command::Diff(arguments) => commands::diff::run(&arguments),
     }

@@ -9,20 +9,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::heaps::{NOBODY, Running, heap_program, look, preloaded};
+use common::heaps::{NOBODY, Running, assert_same, heap_program, is_root_here, look, preloaded};
 use common::{cc, hak, library};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
-
-/// Every figure that the process has, by its name, also those of each class.
-fn assert_same(inside: &Value, outside: &Value) {
-    let inside = inside.as_object().unwrap();
-    assert!(inside.len() > 45, "{} figures", inside.len());
-    for (name, value) in inside {
-        assert_eq!(&outside[name], value, "{name}");
-    }
-}
 
 #[test]
 fn figures_from_outside_are_those_from_inside() {
@@ -137,11 +128,6 @@ fn libraries_whose_files_are_gone() {
         let remarks = outside["inspect"]["remarks"].to_string();
         assert!(remarks.contains("deleted or replaced"), "{remarks}");
     }
-}
-
-fn is_root_here() -> bool {
-    // SAFETY: it has no preconditions.
-    unsafe { libc::geteuid() == 0 }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! `hak inspect`
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -56,14 +55,9 @@ pub fn run(arguments: &Inspect) -> Result<u8> {
 }
 
 fn watch(inspected: &Inspected, every: Duration, count: u32, wanted: &Wanted, frames: &mut Vec<Frame>) -> Result<u8> {
-    const NAP: Duration = Duration::from_millis(20);
     let start = Instant::now();
     for number in 0..count {
-        let due = every * number;
-        while start.elapsed() < due && !interrupt::requested() {
-            thread::sleep(NAP.min(due.saturating_sub(start.elapsed())));
-        }
-        if interrupt::requested() {
+        if !interrupt::wait_until(start + every * number) {
             return Ok(INTERRUPTED);
         }
         let frame = look(inspected, wanted)?;

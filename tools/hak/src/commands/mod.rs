@@ -5,6 +5,7 @@ pub mod bench;
 pub mod compare;
 mod comparison_end;
 pub mod diff;
+pub mod dump;
 mod exports;
 pub mod generate;
 pub mod inspect;

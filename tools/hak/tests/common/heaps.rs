@@ -86,3 +86,17 @@ pub fn look(pid: &str) -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
+
+/// Every figure that the process has, by its name, also those of each class.
+pub fn assert_same(inside: &Value, outside: &Value) {
+    let inside = inside.as_object().unwrap();
+    assert!(inside.len() > 45, "{} figures", inside.len());
+    for (name, value) in inside {
+        assert_eq!(&outside[name], value, "{name}");
+    }
+}
+
+pub fn is_root_here() -> bool {
+    // SAFETY: it has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}

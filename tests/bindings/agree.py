@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Of CMakeLists.txt: what the crate leaves out, and what it needs besides.
 WARNINGS = re.compile(r"-W|-w$")
 CXX_ONLY = {"-fno-rtti"}
-OF_CRATE = {"-std=gnu17", "-flto", "-fno-fat-lto-objects"}
+OF_CRATE = {"-std=gnu17", "-flto", "-flto=auto", "-flinker-output=nolto-rel", "-fno-fat-lto-objects"}
 TYPES = {"size_t": "usize", "uint64_t": "u64"}
 
 
@@ -37,7 +37,10 @@ def main():
     version = re.search(r"project\(hakmem VERSION (\S+)", cmake)[1]
     wrong = []
 
-    said = {"bindings/rust/Cargo.toml": r'^version = "(.*)"', "bindings/rust/Cargo.lock": r'name = "hakmem(?:-sys)?"\nversion = "(.*)"',
+    said = {"bindings/rust/Cargo.toml": r'^version = "(.*)"',
+            "bindings/rust/Cargo.lock": r'name = "hakmem(?:-sys)?"\nversion = "(.*)"',
+            "bindings/python/pyproject.toml": r'^version = "(.*)"',
+            "bindings/python/src/hakmem/__init__.py": r'^__version__ = "(.*)"',
             "tests/bindings/rust_user/Cargo.toml": r'path = "\.\./hakmem(?:-sys)?-([\d.]+)"'}
     for path, pattern in said.items():
         found = re.findall(pattern, read(path), re.MULTILINE)
@@ -46,7 +49,7 @@ def main():
 
     options = re.search(r"target_compile_options\(hakmem_options INTERFACE\n(.*?)\nif\(", cmake, re.DOTALL)[1]
     of_library = flags(re.sub(r"#.*", "", options)) - CXX_ONLY
-    of_crate = flags(re.sub(r"//.*", "", read("bindings/rust/hakmem-sys/build.rs"))) - OF_CRATE - {"-flinker-output=nolto-rel", "-flto=auto"}
+    of_crate = flags(re.sub(r"//.*", "", read("bindings/rust/hakmem-sys/build.rs"))) - OF_CRATE
     if of_library != of_crate or len(of_library) < 5:
         wrong.append(f"build.rs does not compile as CMakeLists.txt does: {', '.join(sorted(of_library ^ of_crate))}")
 
@@ -54,7 +57,8 @@ def main():
     for struct in ("hak_stats", "hak_account"):
         if c_members(header, struct) != rust_members(rust, struct):
             wrong.append(f"{struct}_t: stats.rs does not have the members of hakmem.h")
-    functions = set(re.findall(r"\b(hak_\w+)\([^;]*?\) HAK_NOEXCEPT", re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)))
+    declarations = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
+    functions = set(re.findall(r"\b(hak_\w+)\([^;]*?\) HAK_NOEXCEPT", declarations))
     declared = set(re.findall(r"pub fn (hak_\w+)", read("bindings/rust/hakmem-sys/src/lib.rs")))
     if functions != declared or len(functions) < 15:
         wrong.append(f"lib.rs does not declare the functions of hakmem.h: {', '.join(sorted(functions ^ declared))}")

@@ -28,7 +28,7 @@ package)
   rm -rf "$work" "$target/package"
   mkdir -p "$work"
   # What the sources are just now, whether they have been committed or not.
-  cargo package --locked --quiet --workspace --allow-dirty --no-verify 2>&1 | grep -v '^warning: manifest has no\|^ *|\|^  = note: see\|^$' || :
+  cargo package --locked --quiet --workspace --allow-dirty --no-verify 2>"$work/log" || { cat "$work/log"; exit 1; }
   for crate in "$target"/package/*.crate; do tar -xzf "$crate" -C "$work"; done
   cp -r "$here/rust_user" "$work/user"
   cp Cargo.lock "$work/user/"

@@ -8,6 +8,16 @@ use std::hint::black_box;
 #[global_allocator]
 static ALLOCATOR: hakmem::Hakmem = hakmem::Hakmem;
 
+/// The allocator has functions of these names inside, which are none of the program's business.
+#[unsafe(no_mangle)]
+extern "C" fn trim(_: usize) -> usize {
+    panic!("hakmem calls a function of the program")
+}
+#[unsafe(no_mangle)]
+extern "C" fn alloc_slow(_: usize) -> *mut u8 {
+    panic!("hakmem calls a function of the program")
+}
+
 fn tiny_hot(size: usize, batch: usize, ops: usize, newest_first: bool) {
     let layout = Layout::from_size_align(size, 8).expect("a size");
     let mut blocks = vec![std::ptr::null_mut(); batch];
@@ -33,6 +43,7 @@ fn main() {
         return tiny_hot(number(size), number(batch), number(ops), order == "lifo");
     }
     let block = vec![1u8; 1 << 20];
+    hakmem::trim(0);
     assert!(hakmem::owns(block.as_ptr()));
     assert!(hakmem::stats().live >= block.len());
     println!("hakmem {} serves {} bytes", hakmem::version(), block.len());

@@ -1,7 +1,7 @@
 /*
  * pthread_create(3), so that the background thread is started where the program starts its
- * own, and the container is looked at before. Only in the shared library: a static program
- * has no next pthread_create to find.
+ * own, and the container is looked at before. Only in the shared library and in Rust's crate:
+ * a static program has no next pthread_create to find.
  *
  * SPDX-License-Identifier: MIT
  */

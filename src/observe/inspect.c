@@ -80,8 +80,8 @@ static const inspect_field_t fields[] = {
 #define GROUP(fields) \
   { fields, sizeof(fields) / sizeof *(fields) }
 
-/* Used by nobody in here, so that a linker of sections would leave it out. */
-__attribute__((visibility("default"), used)) const inspect_root_t hak_inspect_root = {
+/* Used by nobody in here, so that a linker of sections (--gc-sections) would leave it out. */
+__attribute__((visibility("default"), used, retain)) const inspect_root_t hak_inspect_root = {
     .mark = INSPECT_MARK,
     .self = &hak_inspect_root,
     .layout = INSPECT_LAYOUT,

@@ -93,18 +93,23 @@ typedef struct {
     /* Of a region, see region/units.h and region/blocks.h. The first unit of a run may be that
      * of a slab or a lone block, too. */
     struct {
-      unit_t previous, next; /* a slab: others of its class with a free block      */
+      unit_t previous, next; /* a slab: others of its class with a free block       */
       uint16_t capacity, free_count, first_word;
       uint8_t size_class;
       bool listed;
-      uint32_t units;                                          /* a lone block's                                */
-      unit_t run;                                              /* a slab or a lone block: the run that it is in */
+      bool is_whole, is_open; /* a run: one lone block; in the list of those with spare units */
+      uint16_t not_its[2];    /* slab.purged and slab.purged_pages, which are 0 where no slab is */
+      uint32_t units;         /* a lone block's                                */
+      unit_t run;             /* a slab or a lone block: the run that it is in */
       unit_t run_previous, run_next, open_previous, open_next; /* a run: the region's others */
       uint32_t spare;                                          /* a run: a bit for each unit that nothing is in */
-      bool is_whole, is_open; /* a run: one lone block; in the list of those with spare units */
     } region;
   };
 } __attribute__((aligned(HAK_CACHE_LINE))) unit_record_t;
+static_assert(sizeof(unit_record_t) == HAK_CACHE_LINE, "a line");
+static_assert(offsetof(unit_record_t, region.not_its[0]) == offsetof(unit_record_t, slab.purged) &&
+                  offsetof(unit_record_t, region.not_its[1]) == offsetof(unit_record_t, slab.purged_pages),
+              "they lie in the same place");
 
 /* One line a unit, written by threads that free into another's slab. It
  * outlives the slab: see remote.h.                                           */

@@ -285,6 +285,7 @@ TEST(Fault, HeapsOfTheProgram) {
           for (size_t i = 0; i < 10 && i < program.blocks.size(); i++)
             program.realloc(i, program.random.size_between(1, 2 * kMiB));
           std::thread([&] { program.free_half(); }).join();
+          hak__check_all();
           if (round == 0) program.free_all();
           hak_heap_destroy(heap);
         }

@@ -84,8 +84,8 @@ HAK_PUBLIC size_t hak_usable_size(const void *block) HAK_NOEXCEPT;
  *
  * A heap that is NULL, was destroyed or was never made is a mistake that is always noticed, at once,
  * whatever heaps were made since: the program ends with a line that says so or, with
- * HAKMEM_ABORT_ON_ERROR=0, the call does nothing, returns NULL or false, and sets errno to EINVAL.
- * hak_heap_destroy and hak_heap_free ignore NULL as free does.
+ * HAKMEM_ABORT_ON_ERROR=0, the call does nothing, returns NULL, and sets errno to EINVAL. hak_heap_destroy(NULL) does
+ * nothing, and neither does hak_heap_free of a block that is NULL.
  */
 typedef struct hak_heap hak_heap_t; /* a number in a pointer's clothes: nothing lies there */
 

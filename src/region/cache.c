@@ -42,17 +42,13 @@ size_t cache_capacity(unsigned size_class) {
   return slots - 1;
 }
 
-static bool is_open(const region_cache_t *cache, unsigned size_class) {
-  return cache->limit[size_class] != the_region_null_slot;
-}
-
 static void **bottom_of(region_cache_t *cache, unsigned size_class) {
   unsigned slots;
   return &cache->slots[place_of(size_class, &slots)];
 }
 
 void cache_open(region_cache_t *cache, unsigned size_class) {
-  if (is_open(cache, size_class)) return;
+  if (cache_is_open(cache, size_class)) return;
   unsigned slots;
   void **bottom = &cache->slots[place_of(size_class, &slots)];
   *bottom = NULL;
@@ -81,7 +77,7 @@ size_t cache_bytes(const region_cache_t *cache) {
 /* ---- Home ------------------------------------------------------------------------*/
 
 void cache_flush(region_t *region, region_cache_t *cache, unsigned size_class, size_t count) {
-  if (!is_open(cache, size_class)) return;
+  if (!cache_is_open(cache, size_class)) return;
   void **bottom = bottom_of(cache, size_class);
   size_t held = (size_t)(cache->top[size_class] - bottom), left = held - min_size(count, held);
   for (size_t i = 1; i <= held - left; i++) blocks_put(region, size_class, bottom[i]);

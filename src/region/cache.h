@@ -82,7 +82,10 @@ bool cache_thread_has_any(void);
 
 /* ---- Whoever is in the region ---------------------------------------------------*/
 
-/* A magazine has slots from now on. */
+/* A magazine has slots, and has them from now on. */
+HAK_INLINE bool cache_is_open(const region_cache_t *cache, unsigned size_class) {
+  return cache->limit[size_class] != the_region_null_slot;
+}
 void cache_open(region_cache_t *cache, unsigned size_class);
 /* Sends the `count` oldest blocks home. */
 void cache_flush(region_t *region, region_cache_t *cache, unsigned size_class, size_t count);

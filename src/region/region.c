@@ -36,11 +36,14 @@ static region_result_t why_not(bool is_lost) { return is_lost ? REGION_NO_MEMORY
 
 /* ---- Slabs' blocks ---------------------------------------------------------------*/
 
-/* A batch into the cache, if there is one: half of what it holds, so that frees find room. NULL:
- * there are no units for a slab. */
+enum { FIRST_BATCH = 8 };
+
+/* A batch into the cache, if there is one: half of what it holds, so that frees find room; few the first time, as
+ * many a region has few blocks of a size. NULL: there are no units for a slab. */
 static void *refill(region_t *region, region_cache_t *cache, unsigned size_class) {
   void *batch[CACHE_TABLE];
   size_t wanted = cache != NULL ? cache_capacity(size_class) / 2 + 1 : 1;
+  if (cache != NULL && !cache_is_open(cache, size_class)) wanted = min_size(wanted, FIRST_BATCH);
   size_t count = blocks_take(region, size_class, batch, min_size(wanted, CACHE_TABLE));
   if (count == 0) return NULL;
   if (cache != NULL) cache_open(cache, size_class);

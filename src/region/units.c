@@ -5,7 +5,10 @@
 #include "../arena/huge_pages.h"
 #include "../support/error.h"
 
-enum { OPEN_LOOKS = 8 }; /* runs that a request looks at for spare units */
+enum {
+  OPEN_LOOKS = 8,      /* runs that a request looks at for spare units */
+  SMALL_RUN_UNITS = 8, /* a run of a region that is small, at most      */
+};
 
 static void write_words(unit_t first, size_t units, uint32_t word) {
   for (size_t i = 0; i < units; i++) atomic32_store_relaxed(map_word(first + i), word);
@@ -152,9 +155,11 @@ static region_t *come_back(uint64_t handle, unit_t first, size_t units) {
   return region;
 }
 
-/* A power of two, an eighth of what the region has, so that runs are not many. */
+/* A power of two, an eighth of what the region has or, of a small one, a half, so that runs are not many:
+ * what is not touched takes no memory. */
 static size_t run_units_for(const region_t *region, size_t units) {
-  size_t share = region->taken_units / 8, least = (size_t)1 << (units > 1 ? log2_floor(units - 1) + 1 : 0);
+  size_t share = max_size(region->taken_units / 8, min_size(region->taken_units / 2, SMALL_RUN_UNITS));
+  size_t least = (size_t)1 << (units > 1 ? log2_floor(units - 1) + 1 : 0);
   size_t grown = share > 0 ? (size_t)1 << log2_floor(share) : 1;
   return min_size(max_size(least, grown), RUN_UNITS_MOST);
 }

@@ -192,7 +192,7 @@ TEST_F(Region, HoldsToItsLimit) {
   /* What was one class's serves another when it has become free, though it lies in the cache and in empty slabs. */
   for (void *each : blocks) put(each);
   for (std::size_t bytes = 16; bytes <= 160; bytes += 16) EXPECT_EQ(result_of(handle, bytes), REGION_OK) << bytes;
-  EXPECT_EQ(result_of(handle, 300000), REGION_OK);
+  EXPECT_EQ(result_of(handle, 120000), REGION_OK);
   EXPECT_EQ(region_set_limit(handle, 0), REGION_OK);
   EXPECT_EQ(result_of(handle, HAK_MIB(8)), REGION_OK);
 }

@@ -192,7 +192,7 @@ static void check_region(region_t *region) {
       i += is_spare ? 1 : check_piece(region, (unit_t)(run + i), &sums);
     }
   }
-  HAK_CHECK(sums.taken_units == region->taken_units && sums.spare_units == region->spare_units);
+  HAK_CHECK(sums.taken_units + region->coming_units == region->taken_units && sums.spare_units == region->spare_units);
   HAK_CHECK(sums.slab_bytes == region->slab_bytes && sums.free_bytes == region->free_bytes);
   HAK_CHECK(sums.lone_units == region->lone_units && region->going == 0);
   for (unsigned c = 0; c < MID_CLASS_END; c++)

@@ -20,13 +20,18 @@ static region_result_t result_of(fetched_t fetched) {
   }
 }
 
-/* NULL, too, for a region that a fork has left in disorder: `*is_lost`. In a child, caches of threads
- * that it has not are emptied by the first who comes. */
+/* In a child, the first who comes sees to what threads have left that it has not. */
+static void put_in_order(region_t *region) {
+  units_forget_coming(region);
+  cache_reap(region);
+}
+
+/* NULL, too, for a region that a fork has left in disorder: `*is_lost`. */
 static region_t *enter(uint64_t handle, bool *is_lost) {
   region_t *region = registry_enter(handle);
   *is_lost = region != NULL && region->is_lost;
   if (HAK_LIKELY(!*is_lost)) {
-    if (region != NULL && HAK_UNLIKELY(region->has_forked)) cache_reap(region);
+    if (region != NULL && HAK_UNLIKELY(region->has_forked)) put_in_order(region);
     return region;
   }
   registry_leave(region);
@@ -167,7 +172,7 @@ static HAK_NOINLINE void free_slowly(void *block, uint32_t number, unsigned size
     return;
   }
   if (HAK_LIKELY(!region->is_lost)) {
-    if (HAK_UNLIKELY(region->has_forked)) cache_reap(region);
+    if (HAK_UNLIKELY(region->has_forked)) put_in_order(region);
     if (cache == NULL || !cache_is_of(cache, atomic64_load_relaxed(&region->handle))) {
       blocks_put(region, size_class, block);
     } else {
@@ -233,7 +238,7 @@ region_result_t region_destroy(uint64_t handle) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return REGION_GONE;
   bool is_lost = region->is_lost;
-  if (region->has_forked && !is_lost) cache_reap(region);
+  if (region->has_forked && !is_lost) put_in_order(region);
   unit_t runs = region->runs;
   atomic64_store_relaxed(&region->handle, 0);
   cache_forsake_all(region);

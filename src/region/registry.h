@@ -38,6 +38,7 @@ typedef struct region {
   unit_t kept;                    /* a run that became all spare and may be so still; 0: none */
   unit_t slabs[MID_CLASS_END];    /* with a free block, linked by region.next                      */
   size_t taken_units, peak_units; /* of all runs, with what is being fetched; the most ever            */
+  size_t coming_units;            /* of those, what is being fetched                                   */
   size_t limit_units;             /* SIZE_MAX: none                                                    */
   size_t limit_bytes;             /* as it was asked for: 0: none                                      */
   size_t spare_units, lone_units; /* of the runs                                                       */

@@ -147,12 +147,26 @@ static bool reserve(region_t *region, size_t units) {
   return true;
 }
 
+static bool reserve_coming(region_t *region, size_t units) {
+  if (!reserve(region, units)) return false;
+  region->coming_units += units;
+  return true;
+}
+
 /* What the arena has given, or 0, for a region that may have been destroyed meanwhile: then it goes back. */
 static region_t *come_back(uint64_t handle, unit_t first, size_t units) {
   region_t *region = registry_enter(handle);
   if (region == NULL && first != 0) arena_give(first, units);
-  if (region != NULL && first == 0) region->taken_units -= units;
+  if (region == NULL) return NULL;
+  if (region->coming_units >= units) region->coming_units -= units;
+  else region->taken_units += units; /* forgotten by a child that a signal handler has forked */
+  if (first == 0) region->taken_units -= units;
   return region;
+}
+
+void units_forget_coming(region_t *region) {
+  region->taken_units -= region->coming_units;
+  region->coming_units = 0;
 }
 
 /* A power of two, an eighth of what the region has or, of a small one, a half, so that runs are not many:
@@ -168,8 +182,8 @@ fetched_t units_fetch(uint64_t handle, size_t units) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return UNITS_REGION_GONE;
   size_t run_units = run_units_for(region, units);
-  bool is_allowed = reserve(region, run_units);
-  if (!is_allowed) run_units = run_units_for(&(region_t){0}, units), is_allowed = reserve(region, run_units);
+  bool is_allowed = reserve_coming(region, run_units);
+  if (!is_allowed) run_units = run_units_for(&(region_t){0}, units), is_allowed = reserve_coming(region, run_units);
   registry_leave(region);
   if (!is_allowed) return UNITS_AT_LIMIT;
   unit_t first = arena_take(ZONE_SMALL, run_units, run_units, NULL);
@@ -189,7 +203,7 @@ fetched_t units_fetch_whole(uint64_t handle, size_t units, size_t align_units, u
                             region_t **entered) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return UNITS_REGION_GONE;
-  bool is_allowed = reserve(region, units);
+  bool is_allowed = reserve_coming(region, units);
   registry_leave(region);
   if (!is_allowed) return UNITS_AT_LIMIT;
   *first = 0;

@@ -40,6 +40,8 @@ fetched_t units_fetch(uint64_t handle, size_t units);
  * inside the region. */
 fetched_t units_fetch_whole(uint64_t handle, size_t units, size_t align_units, unit_t *first, bool *is_zero,
                             region_t **entered);
+/* In a forked child: what threads were fetching that it has not never comes. */
+void units_forget_coming(region_t *region);
 /* Makes such a run longer in place, if the limit and what lies behind it allow it. */
 bool units_extend_whole(region_t *region, unit_t first, size_t new_units);
 /* A lone block's run goes. */

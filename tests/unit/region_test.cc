@@ -333,6 +333,21 @@ TEST_F(Region, AChildEmptiesTheCachesOfThreadsThatItHasNot) {
   });
 }
 
+TEST_F(Region, InAChildNothingIsOnItsWayThatAnotherThreadWasFetching) {
+  std::size_t taken = figures(handle).taken;
+  region_t *region = registry_record(region_number(handle));
+  region->taken_units += 5, region->coming_units += 5; /* as between units_fetch's two visits */
+  hak__check_all();
+  expect_in_child([&] {
+    region_figures_t now;
+    CHILD_EXPECT(region_figures(handle, &now) == REGION_OK);
+    CHILD_EXPECT(now.taken == taken);
+    hak__check_all();
+    return 0;
+  });
+  region->taken_units -= 5, region->coming_units -= 5;
+}
+
 TEST_F(Region, ARegionThatAForkHasTornIsLeftAlone) {
   void *block = take(handle, 64);
   void *lone = take(handle, 100000);

@@ -70,6 +70,74 @@ HAK_PUBLIC void hak_free_aligned_sized(void *block, size_t alignment, size_t byt
 /* Bytes of the block that may be used, at least what was asked for; 0 for NULL. */
 HAK_PUBLIC size_t hak_usable_size(const void *block) HAK_NOEXCEPT;
 
+/* ---- Heaps of the program's own -------------------------------------------
+ *
+ * For what goes all at once: a request, a plug-in, a query of a database. A heap has memory that
+ * no other block lies in; hak_heap_destroy gives all of it back, in a time that the number of blocks does
+ * not matter for. Any number of threads may use a heap at a time, each of which keeps some free blocks of it
+ * in a cache of its own. A program may have 65 534 heaps.
+ *
+ * A block of a heap is a block like others: free, realloc, malloc_usable_size, free_sized, hak_free and so on take
+ * it, from any thread. realloc leaves it in its heap. Only when its heap is destroyed is it gone without
+ * being freed. As for other blocks, what is freed twice is noticed when a cache is flushed; an address inside
+ * a block, and a block of a heap that is gone, as long as nothing else lies there, at once.
+ *
+ * A heap that is NULL, was destroyed or was never made is a mistake that is always noticed, at once,
+ * whatever heaps were made since: the program ends with a line that says so or, with
+ * HAKMEM_ABORT_ON_ERROR=0, the call does nothing, returns NULL, and sets errno to EINVAL. hak_heap_destroy(NULL) does
+ * nothing, and neither does hak_heap_free of a block that is NULL.
+ */
+typedef struct hak_heap hak_heap_t; /* a number in a pointer's clothes: nothing lies there */
+
+/* A heap without memory. `limit_bytes`: how much memory it may take, see hak_heap_stats_t.taken; 0: any. As
+ * it takes whole units of 64 KiB, one of less than that gets no block, and a heap uses a unit or more for each of
+ * 113 sizes of blocks. NULL and ENOMEM: there is no memory, or there are too many heaps. */
+HAK_PUBLIC hak_heap_t *hak_heap_new(size_t limit_bytes) HAK_NOEXCEPT HAK_ATTR(warn_unused_result);
+/* Changes the limit. What the heap has already it keeps. */
+HAK_PUBLIC void hak_heap_set_limit(hak_heap_t *heap, size_t limit_bytes) HAK_NOEXCEPT;
+
+/* The heap and all its blocks are gone. No thread may be inside a function for this heap meanwhile,
+ * or use the heap or a block of it afterwards. (If one does, what it gets may be memory that is free or
+ * others' by now. The allocator's own data stays in order, and calls that begin later are reported.) Takes some
+ * microseconds, and time in proportion to the heap's size for what goes back to the system: free
+ * memory beyond the share that is kept, see HAKMEM_PROFILE in libhakmem(3). */
+HAK_PUBLIC void hak_heap_destroy(hak_heap_t *heap) HAK_NOEXCEPT;
+
+/* As hak_malloc and so on, from the heap. NULL and ENOMEM at the heap's limit, too. Blocks above 64 KiB are whole
+ * units of 64 KiB. */
+HAK_PUBLIC void *hak_heap_malloc(hak_heap_t *heap, size_t bytes) HAK_NOEXCEPT
+    HAK_ATTR(malloc, alloc_size(2), warn_unused_result);
+HAK_PUBLIC void *hak_heap_calloc(hak_heap_t *heap, size_t count, size_t bytes) HAK_NOEXCEPT
+    HAK_ATTR(malloc, alloc_size(2, 3), warn_unused_result);
+HAK_PUBLIC void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_t bytes) HAK_NOEXCEPT
+    HAK_ATTR(malloc, alloc_size(3), warn_unused_result);
+/* The block is NULL or the heap's: another's is reported as a mistake, and stays as it is. */
+HAK_PUBLIC void *hak_heap_realloc(hak_heap_t *heap, void *block, size_t bytes) HAK_NOEXCEPT
+    HAK_ATTR(alloc_size(3), warn_unused_result);
+/* As hak_free, which does the same for a block of any heap, but sees to it that the block is the heap's. */
+HAK_PUBLIC void hak_heap_free(hak_heap_t *heap, void *block) HAK_NOEXCEPT;
+
+/* Whether the address lies in a slab or a block of the heap (it need not be the start of a live block). false, without
+ * a report, if there is no such heap. */
+HAK_PUBLIC bool hak_heap_owns(const hak_heap_t *heap, const void *address) HAK_NOEXCEPT;
+
+/* Of one heap, in bytes. Other threads may go on: each figure was true a moment ago. Always
+ *     live + cached + free = taken
+ * In a child that was forked in a signal handler, while another thread was inside the heap, all are 0: the
+ * heap gives no more blocks there. */
+typedef struct hak_heap_stats {
+  size_t struct_bytes; /* sizeof(hak_heap_stats_t) of the library's version        */
+  size_t taken;        /* memory that nothing else can use: whole units of 64 KiB  */
+  size_t peak_taken;   /* the most that it ever was                                */
+  size_t live;         /* in blocks that the program holds, as large as they may be used */
+  size_t cached;       /* in blocks that wait in threads' caches                   */
+  size_t free;         /* the rest: free blocks, ends of slabs, free units         */
+  size_t limit;        /* of `taken`; 0: none                                      */
+  uint64_t refused;    /* requests that failed for the limit                       */
+} hak_heap_stats_t;
+/* Fills *out as hak_stats does. */
+HAK_PUBLIC void hak_heap_stats(const hak_heap_t *heap, hak_heap_stats_t *out, size_t out_bytes) HAK_NOEXCEPT;
+
 /* ---- What malloc(3) has no word for --------------------------------------*/
 
 /* Whether the address lies in memory that this allocator has handed to a slab,

@@ -3,6 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../arena/huge.h"
+#include "../region/region.h"
 #include "../support/error.h"
 
 /* Whether an inner unit is of a run that lies on the shelf, which is no longer than the
@@ -18,6 +19,7 @@ static bool is_in_shelved_run(size_t unit) {
 address_kind_t address_kind_of_others(const void *address, uint32_t word) {
   if (word == word_make(0, KIND_HUGE))
     return address == map_address((unit_t)map_unit_of(address)) ? ADDRESS_HUGE : ADDRESS_INNER;
+  if (word_is_region(word)) return ADDRESS_REGION;
   if (word == word_make(0, KIND_INNER)) return is_in_shelved_run(map_unit_of(address)) ? ADDRESS_FREE : ADDRESS_INNER;
   if (word_is_shelved(word)) return ADDRESS_FREE;
   return arena_has(map_unit_of(address)) ? ADDRESS_FREE : ADDRESS_OUTSIDE;
@@ -29,12 +31,14 @@ static size_t bytes_around(const void *address) {
   while (atomic32_load_relaxed(map_word(unit)) == word_make(0, KIND_INNER)) unit--;
   uint32_t word = atomic32_load_relaxed(map_word(unit));
   if (word_is_class(word)) return size_classes[word_kind(word)].block_bytes;
+  if (word_is_region(word)) return region_usable_size(map_address((unit_t)unit), word);
   return word == word_make(0, KIND_HUGE) ? huge_usable_size(map_address((unit_t)unit)) : 0;
 }
 
 bool address_is_owned(const void *address) {
   uint32_t word = map_lookup(address);
   address_kind_t kind = word != 0 ? address_kind(address, word) : ADDRESS_FREE;
+  if (kind == ADDRESS_REGION) return word_what(word) != REGION_SPARE;
   return kind != ADDRESS_FREE;
 }
 

@@ -6,13 +6,14 @@
 #ifndef HAK_ADDRESS_H
 #define HAK_ADDRESS_H
 
-#include "../slab/size_class.h"
+#include "../region/region_word.h"
 
 HAK_C_BEGIN
 
 typedef enum {
   ADDRESS_CLASS,   /* in a slab; the kind of its word is the class. Whether a block starts there the slab says */
   ADDRESS_HUGE,    /* the start of a huge block                                    */
+  ADDRESS_REGION,  /* in a unit of a region: region.h says what is there           */
   ADDRESS_INNER,   /* inside a huge block, or in a later unit of a large one       */
   ADDRESS_FREE,    /* in memory of ours that is no block's                         */
   ADDRESS_OUTSIDE, /* not ours                                                     */

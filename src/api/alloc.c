@@ -6,8 +6,10 @@
 #include "../front/bell.h"
 #include "../front/boundary.h"
 #include "../front/reclaim.h"
+#include "../front/thread.h"
 #include "../int/pressure.h"
 #include "../os/os.h"
+#include "../region/region.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
 #include "address.h"
@@ -55,7 +57,24 @@ HAK_NOINLINE void *alloc_slow(size_t bytes) {
 }
 
 /* ---- free ----------------------------------------------------------------------*/
+
+/* The thread is to be noticed when it ends: it gets a cache. */
+static HAK_NOINLINE void free_of_region_slowly(void *block, uint32_t word) {
+  int saved_errno = errno;
+  if (HAK_UNLIKELY(!cache_thread_has_any())) thread_watch();
+  region_free(block, word);
+  errno = saved_errno;
+}
+HAK_INLINE void free_of_region(void *block, uint32_t word) {
+  if (!region_free_fast(atomic64_load_relaxed(&cache_at(word_region(word))->handle), block))
+    free_of_region_slowly(block, word);
+}
+
 static HAK_NOINLINE void free_any(void *block, uint32_t word) {
+  if (HAK_UNLIKELY(!word_is_class(word)) && word_is_region(word)) {
+    free_of_region(block, word);
+    return;
+  }
   int saved_errno = errno;
   address_kind_t kind = address_kind(block, word);
   switch (kind) {
@@ -110,6 +129,7 @@ static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_b
   if (may_be_shrunk && atomic32_load_relaxed(&some_stayed_large) && bytes <= alloc_usable_size(block)) return true;
   bool may_be_grown = atomic32_load_relaxed(&some_grew_ahead) != 0;
   if (!word_is_class(word)) {
+    if (word_is_region(word)) return region_may_have_size(block, word, bytes, 1, may_be_shrunk);
     if (address_kind_of_others(block, word) != ADDRESS_HUGE) return true; /* inside a block: alloc_free says */
     return bytes <= PTRDIFF_MAX && huge_may_have_size(block, bytes, may_be_grown ? most_grown(bytes) : bytes);
   }
@@ -231,6 +251,25 @@ static void *realloc_huge(void *block, size_t bytes) {
   return map_lookup(block) == word_make(0, KIND_HUGE) ? no_memory() : lost_to_another(block, 0);
 }
 
+/* It stays in its region. */
+static HAK_NOINLINE void *realloc_of_region(void *block, uint32_t word, size_t bytes) {
+  if (HAK_UNLIKELY(!cache_thread_has_any())) thread_watch();
+  void *moved = region_realloc(block, word, bytes);
+  if (moved == NULL && reclaim_at_hard_limit(bytes)) moved = region_realloc(block, word, bytes);
+  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
+  return moved != NULL ? moved : no_memory();
+}
+
+static HAK_NOINLINE void *realloc_other(void *block, uint32_t word, size_t bytes) {
+  address_kind_t kind = address_kind_of_others(block, word);
+  switch (kind) {
+    case ADDRESS_HUGE: return realloc_huge(block, bytes);
+    case ADDRESS_REGION: return realloc_of_region(block, word, bytes);
+    case ADDRESS_OUTSIDE: return realloc_foreign(block, bytes);
+    default: address_report_free(block, kind); return no_memory();
+  }
+}
+
 void *alloc_realloc(void *block, size_t bytes) {
   if (block == NULL) return alloc_malloc(bytes);
   if (bytes == 0) {
@@ -239,24 +278,13 @@ void *alloc_realloc(void *block, size_t bytes) {
   }
   if (HAK_UNLIKELY(bytes > PTRDIFF_MAX)) return no_memory();
   uint32_t word = map_lookup(block);
-  if (HAK_LIKELY(word_is_class(word))) return realloc_class(block, word, bytes);
-  address_kind_t kind = address_kind_of_others(block, word);
-  switch (kind) {
-    case ADDRESS_HUGE: return realloc_huge(block, bytes);
-    case ADDRESS_OUTSIDE: return realloc_foreign(block, bytes);
-    default: address_report_free(block, kind); return no_memory();
-  }
+  return HAK_LIKELY(word_is_class(word)) ? realloc_class(block, word, bytes) : realloc_other(block, word, bytes);
 }
 
 /* ---- Alignment -----------------------------------------------------------------*/
 
-/* The smallest class whose blocks are all aligned so and hold so much;
- * SIZE_CLASS_COUNT if none is. Slabs start on a unit. */
 static unsigned aligned_class(size_t alignment, size_t bytes) {
-  if (alignment > UNIT_BYTES || bytes > LARGE_MAX_BYTES) return SIZE_CLASS_COUNT;
-  unsigned c = size_class_of(max_size(bytes, 1));
-  while (c < SIZE_CLASS_COUNT && size_classes[c].block_bytes % alignment != 0) c++;
-  return c;
+  return size_class_aligned(alignment, max_size(bytes, 1));
 }
 
 void *alloc_aligned(size_t alignment, size_t bytes) {
@@ -268,7 +296,8 @@ void *alloc_aligned(size_t alignment, size_t bytes) {
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
   if (block == NULL) return;
   uint32_t word = map_lookup(block);
-  bool fits = word_is_class(word)
+  bool fits = word_is_region(word) ? region_may_have_size(block, word, bytes, alignment, false)
+              : word_is_class(word)
                   ? is_power_of_two(alignment) && class_may_serve(aligned_class(alignment, bytes), word_kind(word))
                   : size_fits(block, word, bytes, false);
   if (fits) alloc_free(block);
@@ -282,6 +311,7 @@ size_t alloc_usable_size(const void *block) {
   switch (address_kind(block, word)) {
     case ADDRESS_CLASS: return size_classes[word_kind(word)].block_bytes;
     case ADDRESS_HUGE: return huge_usable_size(block);
+    case ADDRESS_REGION: return region_usable_size(block, word);
     case ADDRESS_OUTSIDE: {
       size_t bytes = 0;
       foreign_usable_size(block, &bytes);

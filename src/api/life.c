@@ -9,6 +9,7 @@
 #include "../int/background.h"
 #include "../observe/report.h"
 #include "../os/os.h"
+#include "../region/registry.h"
 #include "../slab/pool.h"
 #include "../support/config.h"
 #include "../support/error.h"
@@ -20,8 +21,15 @@
 /* Every gate, outermost first. Who holds the arena's or the metadata's enters no other.
  * The arena's is the last, because a fork that began in a signal handler may miss all
  * but the last. */
-static hak_gate_t *const gates[] = {&foreign_gate, &pool_gate, &metadata_gate, &arena_gate};
+#define REGION(n) &region_gates[n]
+static hak_gate_t *const gates[] = {
+    &foreign_gate,  &pool_gate, &registry_gate,                                                              //
+    REGION(0),      REGION(1),  REGION(2),      REGION(3),  REGION(4),  REGION(5),  REGION(6),  REGION(7),   //
+    REGION(8),      REGION(9),  REGION(10),     REGION(11), REGION(12), REGION(13), REGION(14), REGION(15),  //
+    &metadata_gate, &arena_gate};
+#undef REGION
 enum { GATES = sizeof gates / sizeof *gates };
+static_assert((int)GATES == 5 + (int)REGION_GATES, "all of them");
 
 static void before_fork(void) {
   gates_close(gates, GATES);
@@ -31,6 +39,7 @@ static void after_fork_in_parent(void) { gates_open(gates, GATES); }
 static void after_fork_in_child(void) {
   background_after_fork();
   thread_after_fork();
+  registry_after_fork();
   arena_after_fork();
   error_after_fork();
   gates_open_in_child(gates, GATES);

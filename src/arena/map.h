@@ -43,11 +43,12 @@ enum {
  *   owner | class       a unit of a slab of that class
  *   0 | class           the first unit of a free large block that lies on the shelf
  *   KIND_HUGE           the first unit of a huge block
- *   KIND_INNER          a later unit of a large or huge block
+ *   KIND_INNER          a later unit of a large, huge or lone block
+ *   owner | KIND_REGION a unit of a region: region/region_word.h
  * Invariant: the word of a unit with a live block changes only when its slab
  * changes hands, so a thread that may free the block reads either a word that
  * stays or one whose change the hand-over has ordered.                       */
-enum { KIND_BITS = 8, KIND_INNER = 253, KIND_HUGE = 254 };
+enum { KIND_BITS = 8, KIND_REGION = 252, KIND_INNER = 253, KIND_HUGE = 254 };
 HAK_INLINE uint32_t word_make(uint32_t owner, unsigned kind) {
   HAK_ASSERT(kind < 1u << KIND_BITS && owner <= UINT32_MAX >> KIND_BITS);
   return owner << KIND_BITS | kind;
@@ -89,8 +90,26 @@ typedef struct {
       uint32_t asked_units; /* what was asked for takes so many; at most the run */
       bool moved;           /* its pages came by os_move_pages: renew, do not purge     */
     } huge;
+    /* Of a region, see region/units.h and region/blocks.h. The first unit of a run may be that
+     * of a slab or a lone block, too. */
+    struct {
+      unit_t previous, next; /* a slab: others of its class with a free block       */
+      uint16_t capacity, free_count, first_word;
+      uint8_t size_class;
+      bool listed;
+      bool is_whole, is_open; /* a run: one lone block; in the list of those with spare units */
+      uint16_t not_its[2];    /* slab.purged and slab.purged_pages, which are 0 where no slab is */
+      uint32_t units;         /* a lone block's                                */
+      unit_t run;             /* a slab or a lone block: the run that it is in */
+      unit_t run_previous, run_next, open_previous, open_next; /* a run: the region's others */
+      uint32_t spare;                                          /* a run: a bit for each unit that nothing is in */
+    } region;
   };
 } __attribute__((aligned(HAK_CACHE_LINE))) unit_record_t;
+static_assert(sizeof(unit_record_t) == HAK_CACHE_LINE, "a line");
+static_assert(offsetof(unit_record_t, region.not_its[0]) == offsetof(unit_record_t, slab.purged) &&
+                  offsetof(unit_record_t, region.not_its[1]) == offsetof(unit_record_t, slab.purged_pages),
+              "they lie in the same place");
 
 /* One line a unit, written by threads that free into another's slab. It
  * outlives the slab: see remote.h.                                           */

@@ -2,6 +2,7 @@
 #include "thread.h"
 
 #include "../base/probe.h"
+#include "../region/region.h"
 #include "../slab/claim.h"
 #include "../slab/pool.h"
 #include "../support/error.h"
@@ -70,6 +71,7 @@ static void thread_ends(void *value) {
   heap_t *heap = the_heap;
   the_heap = &the_null_heap;
   thread_has_ended = true;
+  region_thread_ends();
   if (heap != &the_null_heap) detach(heap);
   if (!thread_leader_has_ended() && os_thread_id() == os_process_id()) leader_ends();
   bell_ring(); /* somebody may have to look after what it leaves, and for who is left */
@@ -128,6 +130,7 @@ void thread_leave(heap_t *heap) {
 
 /* ---- Leaving for good, and forks ---------------------------------------------------*/
 void thread_flush(void) {
+  region_thread_flush();
   if (the_heap == &the_null_heap) return;
   heap_t *heap = thread_enter();
   if (heap == NULL) return;

@@ -6,6 +6,7 @@
 #include "../front/bell.h"
 #include "../front/magazine.h"
 #include "../front/thread.h"
+#include "../region/region.h"
 #include "../slab/purge.h"
 #include "../slab/remote.h"
 #include "../slab/slab.h"
@@ -37,9 +38,10 @@ static void give_slabs(owner_t *owner) {
 }
 
 size_t idle(void) {
-  if (the_heap == &the_null_heap) return 0;
+  size_t of_regions = region_thread_flush();
+  if (the_heap == &the_null_heap) return of_regions;
   heap_t *heap = thread_enter();
-  if (heap == NULL) return 0;
+  if (heap == NULL) return of_regions;
   remote_collect(&heap->owner, IDLE_COLLECTS); /* first: what others have freed for it is no loss of its own */
   int64_t before = unused_bytes(heap);
   send_home(heap);
@@ -50,5 +52,5 @@ size_t idle(void) {
   HAK_PROBE(thread_idle, heap->owner.id, bytes);
   arena_yield(min_size(bytes >> UNIT_SHIFT, IDLE_YIELDS));
   bell_ring(); /* slabs of others may have got blocks back */
-  return bytes;
+  return bytes + of_regions;
 }

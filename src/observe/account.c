@@ -28,6 +28,12 @@ static void add_classes(const census_t *census, hak_stats_t *stats) {
   }
 }
 
+/* A region's free units are as good as free blocks. */
+static void add_spare_units(const census_t *census, hak_stats_t *stats) {
+  stats->slab_bytes += census->spare_units << UNIT_SHIFT;
+  stats->free_in_slabs += census->spare_units << UNIT_SHIFT;
+}
+
 static void add_events(hak_stats_t *stats) {
   stats->heap_count = pool_owner_count() - pool_orphanage_count(); /* which is no thread's */
   stats->heap_pooled_count = pool_pooled_count() - pool_orphanage_count();
@@ -82,6 +88,7 @@ void stats_from(const census_t *census, hak_stats_t *stats) {
   stats->metadata = census->metadata;
   stats->huge_bytes = census->huge_bytes;
   add_classes(census, stats);
+  add_spare_units(census, stats);
   size_t all = stats->slab_bytes + stats->large_bytes + stats->huge_bytes;
   size_t unused = stats->cached + stats->outboxes + stats->free_in_slabs;
   stats->live = all > unused ? all - unused : 0;
@@ -117,6 +124,7 @@ void account_from(const census_t *census, hak_account_t *account) {
     account->resident_free_in_slabs += found->free_resident_bytes;
     account->resident_slab_tails += found->tail_resident_bytes;
   }
+  account->resident_free_in_slabs += census->spare_resident_bytes;
   account->resident = account->resident_live + account->resident_cached + account->resident_outboxes +
                       account->resident_free_in_slabs + account->resident_slab_tails + account->resident_dirty +
                       account->resident_huge_page_slack + account->resident_metadata;

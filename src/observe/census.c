@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
 #include "../front/magazine.h"
+#include "../region/cache.h"
 #include "residency.h"
 
 #include <string.h>
@@ -67,14 +68,14 @@ static void measure_slab(walk_t *walk, unit_t slab, unsigned size_class) {
   }
 }
 
-static HAK_LOOKS_ON void count_slab(walk_t *walk, unit_t slab, unsigned size_class) {
+static HAK_LOOKS_ON void count_slab(walk_t *walk, unit_t slab, unsigned size_class, size_t free_count) {
   const size_class_t *c = &size_classes[size_class];
   class_census_t *found = &walk->census->classes[size_class];
   found->slabs++;
   size_t remote = 0;
   for (size_t w = 0; w < size_class_bitmap_words(size_class); w++)
     remote += (size_t)__builtin_popcountll(atomic64_load_relaxed(&the_map.remote_bits[slab][w]));
-  found->free += min_size(HAK_LOOK(map_record(slab)->slab.free_count), c->capacity) + remote;
+  found->free += min_size(free_count, c->capacity) + remote;
 }
 
 /* ---- Runs -----------------------------------------------------------------------*/
@@ -101,6 +102,29 @@ static HAK_LOOKS_ON void count_huge(walk_t *walk, unit_t first, size_t units) {
   census->huge_resident_bytes += resident_of(walk, map_address(first), units << UNIT_SHIFT);
 }
 
+/* What lies at a unit of a region. A lone block counts as a huge one. Returns how many units were met. */
+static HAK_LOOKS_ON size_t count_of_region(walk_t *walk, unit_t first, unit_t end, bool measured) {
+  census_t *census = walk->census;
+  unsigned what = word_what(atomic32_load_relaxed(map_word(first)));
+  const unit_record_t *r = map_record(first);
+  if (what < MID_CLASS_END) {
+    size_t units = min_size(size_classes[what].slab_units, end - first);
+    count_slab(walk, first, what, HAK_LOOK(r->region.free_count));
+    if (measured && units == size_classes[what].slab_units) measure_slab(walk, first, what);
+    return units;
+  }
+  if (what == REGION_LONE) {
+    size_t units = min_size(max_size(HAK_LOOK(r->region.units), 1), end - first);
+    census->huge_count++;
+    census->huge_bytes += units << UNIT_SHIFT;
+    census->huge_resident_bytes += resident_of(walk, map_address(first), units << UNIT_SHIFT);
+    return units;
+  }
+  census->spare_units++;
+  census->spare_resident_bytes += resident_of(walk, map_address(first), UNIT_BYTES);
+  return 1;
+}
+
 /* A run's record can change between the look at its word and the use of its length, so no
  * length is trusted. Returns how many units were met. */
 static HAK_LOOKS_ON size_t count_run(walk_t *walk, unit_t first, unit_t end, bool measured) {
@@ -113,8 +137,10 @@ static HAK_LOOKS_ON size_t count_run(walk_t *walk, unit_t first, unit_t end, boo
     walk->census->classes[kind].slabs++;
     walk->census->classes[kind].out_resident_bytes += resident_of(walk, map_address(first), units << UNIT_SHIFT);
   } else if (is_class) {
-    count_slab(walk, first, kind);
+    count_slab(walk, first, kind, HAK_LOOK(map_record(first)->slab.free_count));
     if (measured && units == size_classes[kind].slab_units) measure_slab(walk, first, kind);
+  } else if (word_is_region(word)) {
+    units = count_of_region(walk, first, end, measured);
   } else if (word == word_make(0, KIND_HUGE)) {
     count_huge(walk, first, units);
   } else if (word == 0 || word_is_shelved(word)) {
@@ -144,6 +170,19 @@ static HAK_LOOKS_ON void count_heap(census_t *census, const heap_t *heap) {
     uint64_t bits = HAK_LOOK(entry->bits);
     unsigned c = HAK_LOOK(entry->size_class);
     if (bits != 0 && c < MID_CLASS_END) census->classes[c].in_outboxes += (size_t)__builtin_popcountll(bits);
+  }
+}
+
+static HAK_LOOKS_ON void count_cache(census_t *census, const region_cache_t *cache) {
+  for (unsigned c = 0; c < MID_CLASS_END; c++) census->classes[c].cached += cache_count(cache, c);
+}
+
+static void count_caches(census_t *census) {
+  for (uint32_t number = 1; number <= registry_made(); number++) {
+    region_t *region = registry_enter_number(number);
+    if (region == NULL) continue;
+    for (const region_cache_t *cache = region->caches; cache != NULL; cache = cache->next) count_cache(census, cache);
+    registry_leave(region);
   }
 }
 
@@ -184,6 +223,7 @@ void census_take(census_t *census, bool measured) {
   walk_t walk = {.census = census};
   for (zone_id_t zone = 0; zone < ZONE_COUNT; zone++) count_zone(&walk, zone, measured);
   FOR_EACH_HEAP(heap) count_heap(census, heap);
+  count_caches(census);
   if (!measured) return;
   census->metadata_resident_bytes = census->metadata;
   if (!census->is_measured) return;

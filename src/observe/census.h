@@ -26,6 +26,7 @@ typedef struct {
   size_t committed, used, peak, dirty, metadata; /* as arena_usage_t, with the magazines'; bytes */
   class_census_t classes[SIZE_CLASS_COUNT];
   size_t lost_bytes;                               /* the system has taken it away, and it is nobody's */
+  size_t spare_units, spare_resident_bytes;        /* units of regions that nothing lies in */
   size_t huge_count, huge_bytes, huge_spare_bytes; /* spare: beyond what was asked for */
   size_t huge_resident_bytes, dirty_resident_bytes, slack_resident_bytes, metadata_resident_bytes;
 } census_t;

@@ -3,6 +3,7 @@
 
 #include "../arena/arena.h"
 #include "../front/magazine.h"
+#include "../region/blocks.h"
 #include "../slab/slab.h"
 
 #if defined(HAK_DEBUG)
@@ -18,4 +19,5 @@ void hak__check_all(void) {
     slab_check(&heap->owner);
   }
   gate_leave(&pool_gate);
+  blocks_check_all();
 }

@@ -6,10 +6,15 @@
 #include "../arena/zone.h"
 #include "../front/capacity.h"
 #include "../front/heap.h"
+#include "../region/region_word.h"
 #include "../support/error.h"
 #include "../support/limit.h"
 #include "../support/tally.h"
 #include "fields.h"
+
+static_assert(offsetof(unit_record_t, slab.free_count) == offsetof(unit_record_t, region.free_count) &&
+                  sizeof((unit_record_t){0}.slab.free_count) == sizeof((unit_record_t){0}.region.free_count),
+              "one name for both");
 
 /* What headers show. */
 static const inspect_field_t fields[] = {
@@ -24,6 +29,8 @@ static const inspect_field_t fields[] = {
     HAK_INSPECT_NUMBER("magazine.most", MAX_CAPACITY),
     HAK_INSPECT_NUMBER("word.owner_shift", KIND_BITS),
     HAK_INSPECT_NUMBER("kind.huge", KIND_HUGE),
+    HAK_INSPECT_NUMBER("kind.region", KIND_REGION),
+    HAK_INSPECT_NUMBER("region.lone", REGION_LONE),
     HAK_INSPECT_NUMBER("state.attached", OWNER_ATTACHED),
     HAK_INSPECT_NUMBER("state.pooled", OWNER_POOLED),
     HAK_INSPECT_NUMBER("state.lost", OWNER_LOST),
@@ -42,7 +49,8 @@ static const inspect_field_t fields[] = {
     HAK_INSPECT_ARRAY("class.capacity", size_classes[0].capacity, SIZE_CLASS_COUNT, sizeof(size_class_t)),
     /* Of the tables' elements. */
     HAK_INSPECT_MEMBER("record.run_units", unit_record_t, run_units),
-    HAK_INSPECT_MEMBER("record.free_count", unit_record_t, slab.free_count),
+    HAK_INSPECT_MEMBER("record.free_count", unit_record_t, slab.free_count), /* a region's, too */
+    HAK_INSPECT_MEMBER("record.lone_units", unit_record_t, region.units),
     HAK_INSPECT_MEMBER("superslab.used", superslab_t, used),
     HAK_INSPECT_MEMBER("superslab.dirty", superslab_t, dirty),
     HAK_INSPECT_MEMBERS("heap.top", heap_t, top[0], SIZE_CLASS_COUNT, sizeof(void *)),

@@ -19,7 +19,7 @@
 HAK_C_BEGIN
 
 /* The page map's words tell classes from what is no class by their number. */
-static_assert((int)SIZE_CLASS_COUNT <= (int)KIND_INNER, "a class is below every other kind");
+static_assert((int)SIZE_CLASS_COUNT <= (int)KIND_REGION, "a class is below every other kind");
 #define TINY_MAX_BYTES HAK_KIB(1)
 #define MID_MAX_BYTES HAK_KIB(64)
 #define LARGE_MAX_BYTES HAK_MIB(4)
@@ -49,6 +49,15 @@ HAK_INLINE unsigned size_class_above_tiny(size_t bytes) {
 /* bytes <= LARGE_MAX_BYTES */
 HAK_INLINE unsigned size_class_of(size_t bytes) {
   return bytes <= TINY_MAX_BYTES ? (unsigned)size_class_tiny(bytes) : size_class_above_tiny(bytes);
+}
+
+/* The smallest class whose blocks are all aligned so, to a power of two, and hold so much;
+ * SIZE_CLASS_COUNT if none is. Slabs start on a unit. */
+HAK_INLINE unsigned size_class_aligned(size_t alignment, size_t bytes) {
+  if (alignment > UNIT_BYTES || bytes > LARGE_MAX_BYTES) return SIZE_CLASS_COUNT;
+  unsigned c = size_class_of(alignment > 16 ? max_size(bytes, 1) : bytes);
+  while (c < SIZE_CLASS_COUNT && size_classes[c].block_bytes % alignment != 0) c++;
+  return c;
 }
 
 /* Words of a slab's bitmaps that have a block's bit. */

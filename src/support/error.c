@@ -26,6 +26,8 @@ static void say(error_kind_t kind, const void *address, size_t block_bytes, size
       os_warn("size mismatch in sized free of %p: freed as %zu bytes, but it is a block of %zu bytes", address,
               claimed_bytes, block_bytes);
       break;
+    case ERROR_NO_HEAP: os_warn("use of the heap %p: it was destroyed, or there never was such a heap", address); break;
+    case ERROR_OTHER_HEAP: os_warn("invalid free of %p: it is no block of the heap that was named", address); break;
   }
 }
 

@@ -15,6 +15,8 @@ typedef enum {
   ERROR_INTERIOR_FREE, /* inside the memory of a slab or block, but no start    */
   ERROR_WILD_FREE,     /* no block of this allocator, nor of the next           */
   ERROR_SIZE_MISMATCH, /* sized free or delete with a size of another class     */
+  ERROR_NO_HEAP,       /* a handle of a heap that was destroyed, or is none     */
+  ERROR_OTHER_HEAP,    /* a block given to a heap that it is not of             */
 } error_kind_t;
 
 /* Reports one mistake in one line on standard error and aborts; with

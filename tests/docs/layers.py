@@ -13,7 +13,7 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src"
 # From the top. What stands together may not know of each other.
-LAYERS = [["api"], ["observe", "int"], ["front"], ["slab"], ["arena"], ["support"], ["os"], ["base"]]
+LAYERS = [["api"], ["observe", "int"], ["front"], ["region"], ["slab"], ["arena"], ["support"], ["os"], ["base"]]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 

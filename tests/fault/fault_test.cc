@@ -264,6 +264,35 @@ TEST(Fault, HugePagesAreAskedFor) {
       8);
 }
 
+/* A heap of the program's own: each of its blocks is NULL or good, and destroying it needs nothing. */
+TEST(Fault, HeapsOfTheProgram) {
+  fail_each_call(
+      [] {
+        for (int round = 0; round < 2; round++) {
+          Program program;
+          hak_heap_t *heap = hak_heap_new(0);
+          if (heap == nullptr) {
+            if (errno != ENOMEM) fail("no heap, and errno is not ENOMEM", 0);
+            continue;
+          }
+          auto each = [&](size_t bytes, bool zeroed) {
+            program.keep(bytes, 16, zeroed,
+                         [&] { return zeroed ? hak_heap_calloc(heap, 1, bytes) : hak_heap_malloc(heap, bytes); });
+          };
+          for (int i = 0; i < 1000; i++) each(program.random.below(1025), i % 7 == 0);
+          for (int i = 0; i < 20; i++) each(program.random.size_between(1025, 5 * kMiB), i % 7 == 0);
+          program.free_half();
+          for (size_t i = 0; i < 10 && i < program.blocks.size(); i++)
+            program.realloc(i, program.random.size_between(1, 2 * kMiB));
+          std::thread([&] { program.free_half(); }).join();
+          hak__check_all();
+          if (round == 0) program.free_all();
+          hak_heap_destroy(heap);
+        }
+      },
+      12);
+}
+
 TEST(Fault, AlignedBlocks) {
   fail_each_call(
       [] {

@@ -117,7 +117,16 @@ const char *name_of(Function function) {
   return kNames[static_cast<unsigned>(function)];
 }
 
+static Answer allocate_in_heap(const Request &r) {
+  switch (r.function) {
+    case Function::kCalloc: return answer(hak_heap_calloc(r.heap, r.count, r.bytes / r.count));
+    case Function::kAlignedAlloc: return answer(hak_heap_aligned_alloc(r.heap, r.alignment, r.bytes));
+    default: return answer(hak_heap_malloc(r.heap, r.bytes));
+  }
+}
+
 Answer allocate([[maybe_unused]] const Request &request) {
+  if (request.heap != nullptr) return allocate_in_heap(request);
 #if defined(HAK_FUZZ_SERVED)
   if (request.by_libc || request.function > Function::kPosixMemalign) return allocate_by_libc(request);
 #endif

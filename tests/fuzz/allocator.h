@@ -40,6 +40,7 @@ struct Request {
   bool nothrow; /* of the operators                                     */
   std::size_t bytes, alignment;
   std::size_t count; /* of calloc's elements; bytes is the product         */
+  hak_heap_t *heap;  /* of the program's own; NULL: the common one. Malloc, calloc and aligned_alloc */
 };
 
 /* errno or the result of posix_memalign; 0 with a block. */

@@ -41,7 +41,35 @@ bool Machine::has_room(std::size_t bytes) const {
   return model_.count() + kSpare < Model::kMost && (bytes >= kGiB || model_.asked_bytes() + bytes <= kMostBytes);
 }
 
-Request Machine::request_of(const Operation &o) const {
+/* ---- Heaps of the program's own ---------------------------------------------------------*/
+
+/* A quarter of the requests goes to one. While threads run together none is made. */
+unsigned Machine::heap_for(const Operation &o, Function function) {
+  bool has_such = function == Function::kMalloc || function == Function::kCalloc || function == Function::kAlignedAlloc;
+  if (!has(Part::kHeaps) || !has_such || o.pick % 4 != 0) return 0;
+  unsigned number = 1 + o.pick / 4 % kHeaps;
+  if (heaps_[number] != nullptr || together_) return heaps_[number] != nullptr ? number : 0;
+  errno = 0;
+  heaps_[number] = hak_heap_new(0);
+  if (heaps_[number] != nullptr) return number;
+  refused("a heap", 0, 1, errno);
+  return 0;
+}
+
+/* Its blocks are gone with it. */
+void Machine::destroy_heap(unsigned number) {
+  if (heaps_[number] == nullptr || together_) return;
+  for (std::size_t i = model_.count(); i-- > 0;) {
+    std::uint32_t id = model_.pick_of_all(i);
+    if (model_.block(id).heap == number) model_.take(id);
+  }
+  errno = 4321;
+  hak_heap_destroy(heaps_[number]);
+  if (errno != 4321) fail("hak_heap_destroy changed errno to %d", errno);
+  heaps_[number] = nullptr;
+}
+
+Request Machine::request_of(const Operation &o) {
   using F = Function;
   constexpr F kOf[32] = {F::kMalloc,       F::kMalloc,        F::kMalloc,           F::kMalloc,
                          F::kMalloc,       F::kMalloc,        F::kMalloc,           F::kCalloc,
@@ -66,6 +94,7 @@ Request Machine::request_of(const Operation &o) const {
     r.count = 1 + o.count % 7;
     r.bytes -= r.bytes % r.count;
   }
+  r.heap = heaps_[heap_for(o, r.function)]; /* of number 0 there is none */
   return r;
 }
 
@@ -104,6 +133,8 @@ bool Machine::allocate_one(const Request &r) {
   b.asked_alignment = r.alignment;
   b.key = next_key_++ << 32;
   b.origin = origin_of(r);
+  while (r.heap != heaps_[b.heap]) b.heap++;
+  if (r.heap != nullptr && !hak_heap_owns(r.heap, b.at)) fail("a heap does not own its block");
   b.holder = static_cast<std::uint8_t>(schedule_this_thread());
   std::uint32_t id = model_.add(b);
   if (bytes >= kGiB) { /* what is that large is not written to */
@@ -138,7 +169,9 @@ void Machine::resize(const Operation &o) {
 
   Block old = model_.take(id);
   errno = 1234;
-  void *moved = reallocate(old.at, bytes, by_libc, (o.alignment & 64) != 0);
+  bool by_heap = old.heap != 0 && o.pick % 2 == 0;
+  void *moved = by_heap ? hak_heap_realloc(heaps_[old.heap], old.at, bytes)
+                        : reallocate(old.at, bytes, by_libc, (o.alignment & 64) != 0);
   if (bytes == 0) {
     if (moved != nullptr) fail("realloc to 0 bytes gave a block");
     return;
@@ -156,6 +189,7 @@ void Machine::resize(const Operation &o) {
   b.bytes = bytes;
   b.usable = usable_size(moved, by_libc);
   b.alignment = 16;
+  if (b.heap != 0 && !hak_heap_owns(heaps_[b.heap], moved)) fail("realloc has taken a block out of its heap");
   b.key = next_key_++ << 32;
   b.origin = Origin::kSized;
   b.was_reallocated = true;
@@ -177,7 +211,8 @@ void Machine::free_one(std::uint32_t id, const Operation &o) {
   Block b = model_.take(id);
   bool sized = o.variant % 2 == 1 && (has(Part::kSizedAfterRealloc) || !b.was_reallocated);
   errno = 4321;
-  release(b, sized, (o.alignment & 128) != 0);
+  if (b.heap != 0 && o.variant % 4 == 2) hak_heap_free(heaps_[b.heap], b.at);
+  else release(b, sized, (o.alignment & 128) != 0);
   if (errno != 4321) fail("a free changed errno to %d", errno);
   if (!sized || together_) return;
   if (stats().errors != expected_errors_)

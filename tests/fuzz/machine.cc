@@ -13,8 +13,9 @@
 namespace hak_fuzz {
 
 /* ---- What is left out --------------------------------------------------------------*/
-static const char *const part_names[kParts] = {"grow-aligned", "refused-giants",  "sized-after-realloc", "locked-pages",
-                                               "racing-frees", "fork-in-handler", "absurd-memalign",     "resident"};
+static const char *const part_names[kParts] = {"grow-aligned",    "refused-giants", "sized-after-realloc",
+                                               "locked-pages",    "racing-frees",   "fork-in-handler",
+                                               "absurd-memalign", "resident",       "heaps"};
 static unsigned parts_left_out;
 
 const char *name_of(Part part) { return part_names[static_cast<unsigned>(part)]; }
@@ -129,6 +130,7 @@ void Machine::perform(const Operation &o) {
       model_.check_all();
       walk();
       break;
+    case Kind::kDestroyHeap: destroy_heap(1 + o.pick % kHeaps); break;
     case Kind::kSettle:
     case Kind::kMisuse:
     case Kind::kBurst:
@@ -212,6 +214,7 @@ void Machine::finish() {
     run_on_its_thread(o);
   }
   for (unsigned t = 1; t < kThreads; t++) workers_.end(t);
+  for (unsigned heap = 1; heap <= kHeaps; heap++) destroy_heap(heap); /* each keeps an empty slab or two */
   settle();
   hak_stats_t now = stats();
   if (now.dirty_free != 0) fail("%zu bytes are dirty after everything was freed and trimmed", now.dirty_free);

@@ -29,8 +29,10 @@ enum class Part : unsigned {
   kForkInHandler,     /* fork where a signal has interrupted the allocator                              */
   kAbsurdMemalign,    /* errno of memalign with an alignment that no machine has                        */
   kResident,          /* what is resident when everything was freed                                     */
+  kHeaps,             /* heaps of the program's own                                                     */
 };
-constexpr unsigned kParts = 8;
+constexpr unsigned kParts = 9;
+constexpr unsigned kHeaps = 3;
 const char *name_of(Part part);
 /* Leaves the parts out whose names stand in the list, with commas between them.
  * false: a name is unknown. */
@@ -53,7 +55,9 @@ class Machine {
   void finish();
 
   /* blocks.cc */
-  Request request_of(const Operation &o) const;
+  Request request_of(const Operation &o);
+  unsigned heap_for(const Operation &o, Function function);
+  void destroy_heap(unsigned number);
   bool has_room(std::size_t bytes) const;
   bool refuses_giants() const;
   std::size_t tamed(std::size_t bytes) const;
@@ -99,6 +103,8 @@ class Machine {
   const std::uint8_t *together_records_ = nullptr;
   std::size_t together_count_ = 0;
   std::uint32_t together_first_ = 0;
+
+  hak_heap_t *heaps_[kHeaps + 1] = {}; /* by their numbers; NULL: not made yet */
 
   const Operation *now_ = nullptr; /* that a worker does for the main thread */
   void *wrong_ = nullptr;          /* the address of a mistake */

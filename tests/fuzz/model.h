@@ -34,6 +34,7 @@ struct Block {
   std::size_t asked_alignment;
   std::uint64_t key; /* of its pattern             */
   Origin origin;
+  std::uint8_t heap; /* of the program's own: its number; 0: the common one */
   std::uint8_t holder;
   bool was_reallocated;
   bool is_written;     /* it carries its pattern     */

@@ -38,7 +38,8 @@ constexpr Share kShares[kKinds] = {
     {Kind::kClock, "clock", 4},
     {Kind::kLook, "look", 3},
     {Kind::kCheck, "check", 2},
-    {Kind::kMisuse, "misuse", 4},
+    {Kind::kMisuse, "misuse", 3},
+    {Kind::kDestroyHeap, "destroy a heap", 1},
 };
 
 constexpr unsigned total_of_shares() {

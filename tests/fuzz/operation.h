@@ -41,8 +41,9 @@ enum class Kind : std::uint8_t {
   kLook,
   kCheck,
   kMisuse,
+  kDestroyHeap,
 };
-constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kMisuse) + 1;
+constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kDestroyHeap) + 1;
 
 /* As written: what the fields mean is said where they are used. */
 struct Operation {

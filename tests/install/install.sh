@@ -8,7 +8,7 @@ command -v pkg-config >/dev/null || { echo "skipped: no pkg-config"; exit 77; }
 rm -rf "$work"
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 library=$(dirname "$(find "$work/prefix" -name libhakmem.a)")
-[ -f "$work/prefix/include/hakmem.h" ] && [ -f "$work/prefix/share/man/man3/libhakmem.3" ] ||
+[ -f "$work/prefix/include/hakmem.h" ] && [ -f "$work/prefix/include/hakmem.hpp" ] && [ -f "$work/prefix/share/man/man3/libhakmem.3" ] ||
   { echo "the header or the man page is not installed"; exit 1; }
 cmp "$here/../../LICENSE" "$work/prefix/share/doc/hakmem/LICENSE"
 
@@ -27,6 +27,13 @@ cmake -S "$here/consumer" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/p
 cmake --build "$work/build" >/dev/null
 "$work/build/with_shared"
 "$work/build/with_static"
+for program in heaps_with_shared heaps_with_static heaps_beside; do
+  "$work/build/$program"
+done
+"$work/build/loader" "$(find "$work/build" -name 'libplugin.so')"
+# nothing but the functions of hakmem.h, which no program has names of
+names=$(nm --defined-only --extern-only "$library/libhakmem_beside.a" |
+  awk 'NF == 3 {print $3}' | grep -v '^hak_') && { echo "libhakmem_beside.a defines $names"; exit 1; }
 
 # pkg-config, from another place than the one it was configured for
 export PKG_CONFIG_PATH="$library/pkgconfig"

@@ -49,6 +49,21 @@ fn figures_from_outside_are_those_from_inside() {
     assert_eq!(running.end(), Some(0));
 }
 
+/// Blocks in caches of such heaps would count as held: the program has sent them home.
+#[test]
+fn heaps_of_the_programs_own_are_met() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = heap_program(directory.path(), &["-ldl"]);
+    let mut running = Running::start(&mut preloaded(&program, &library(), "regions"));
+    let inside = running.json();
+    let outside = look(&running.pid());
+    assert_same(&inside, &outside);
+    assert!(outside["live"].as_u64().unwrap() > 9_200_000, "blocks of 100 bytes, 150 kB and 9 MB");
+    assert!(outside["huge_bytes"].as_u64().unwrap() > 9_200_000, "lone blocks count as huge ones");
+    running.go_on();
+    assert_eq!(running.end(), Some(0));
+}
+
 /// Its heaps still say that they are threads' of the parent.
 #[test]
 fn a_forked_child_has_one_thread() {

@@ -2,7 +2,7 @@
 //! What every unit of the heap is, and what of it is in memory: as src/observe/census.c and account.c count it
 //! inside the process, from copies of the same tables.
 
-use crate::inspect::layout::Layout;
+use crate::inspect::layout::{Layout, Regions};
 use crate::inspect::tables::{Extent, Tables};
 
 /// Of a size class. Blocks, but for what is called bytes.
@@ -38,6 +38,8 @@ pub enum What {
         owner: u64,
     },
     Huge,
+    /// A unit of a region that nothing lies in.
+    Spare,
     Dirty,
     Clean,
     /// The system has taken it away, or it is being changed.
@@ -64,6 +66,8 @@ pub struct Census {
     pub huge_count: u64,
     pub huge_bytes: u64,
     pub huge_resident_bytes: u64,
+    pub spare_bytes: u64,
+    pub spare_resident_bytes: u64,
     pub dirty_resident_bytes: u64,
     pub slack_resident_bytes: u64,
     pub runs: Vec<Run>,
@@ -155,6 +159,10 @@ impl Walk<'_> {
         let word = extent.word(first);
         let (owner, kind) = (word >> layout.owner_shift, word & ((1 << layout.owner_shift) - 1));
         let class = usize::try_from(kind).unwrap_or(usize::MAX);
+        if let Some(regions) = layout.regions.as_ref().filter(|regions| kind == regions.kind) {
+            let what = owner & ((1 << layout.owner_shift) - 1);
+            return self.of_region(first, what, regions);
+        }
         let is_class = owner != 0 && class < layout.classes.len();
         // The first unit of a large block that is free and lies on the shelf: used, as the arena sees it.
         let is_shelved = owner == 0 && word != 0 && class < layout.classes.len();
@@ -189,6 +197,32 @@ impl Walk<'_> {
             self.census.lost_bytes += layout.unit_bytes;
             self.census.huge_resident_bytes += self.resident_units(first, 1);
             What::Lost
+        };
+        self.census.runs.push(Run { extent: self.index, first, units, what });
+        units
+    }
+
+    /// Blocks in threads' caches of the region count as held by the program. Returns the units.
+    fn of_region(&mut self, first: u64, what: u64, regions: &Regions) -> u64 {
+        let (layout, extent) = (self.layout, self.extent);
+        let class = usize::try_from(what).unwrap_or(usize::MAX);
+        let (what, units) = if class < layout.single_from {
+            let units = layout.classes[class].slab_units.min(extent.end - first);
+            let out = self.slab(first, class, 0);
+            if units == layout.classes[class].slab_units {
+                self.measure_slab(first, class);
+            }
+            (What::Slab { class, owner: 0, out }, units)
+        } else if what == regions.lone {
+            let units = regions.lone_units.of(extent.record(layout, first), 0).max(1).min(extent.end - first);
+            self.census.huge_count += 1;
+            self.census.huge_bytes += units * layout.unit_bytes;
+            self.census.huge_resident_bytes += self.resident_units(first, units);
+            (What::Huge, units)
+        } else {
+            self.census.spare_bytes += layout.unit_bytes;
+            self.census.spare_resident_bytes += self.resident_units(first, 1);
+            (What::Spare, 1)
         };
         self.census.runs.push(Run { extent: self.index, first, units, what });
         units

@@ -28,6 +28,7 @@ pub struct Layout {
     pub magazine_most: u64,
     pub owner_shift: u64,
     pub kind_huge: u64,
+    pub regions: Option<Regions>,
     pub state_attached: u64,
     pub state_pooled: u64,
     pub classes: Vec<Class>,
@@ -36,6 +37,13 @@ pub struct Layout {
     pub dirty: Field,
     pub heap: HeapFields,
     pub variables: Variables,
+}
+
+/// What a library knows that has heaps of the program's own (src/region/region_word.h).
+pub struct Regions {
+    pub kind: u64,
+    pub lone: u64,
+    pub lone_units: Field,
 }
 
 pub struct RecordFields {
@@ -109,6 +117,14 @@ pub const FIGURES: [&str; 20] = [
     "refused_threads",
 ];
 
+fn regions(root: &Root) -> Result<Regions> {
+    Ok(Regions {
+        kind: root.number("kind.region")?,
+        lone: root.number("region.lone")?,
+        lone_units: root.member("record.lone_units")?,
+    })
+}
+
 impl Layout {
     pub fn of(target: &Target, root: &Root) -> Result<Layout> {
         let layout = Layout {
@@ -122,6 +138,7 @@ impl Layout {
             magazine_most: root.number("magazine.most")?,
             owner_shift: root.number("word.owner_shift")?,
             kind_huge: root.number("kind.huge")?,
+            regions: regions(root).ok(),
             state_attached: root.number("state.attached")?,
             state_pooled: root.number("state.pooled")?,
             classes: classes(target, root)?,

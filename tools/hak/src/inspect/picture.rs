@@ -122,7 +122,7 @@ fn cell(layout: &Layout, tables: &Tables, run: &Run, unit: u64) -> Cell {
         What::Slab { .. } => Kind::Mid,
         What::Large { .. } => Kind::Large,
         What::Huge => Kind::Huge,
-        What::Dirty => Kind::Dirty,
+        What::Dirty | What::Spare => Kind::Dirty,
         What::Clean => Kind::Clean,
         What::Lost => Kind::Lost,
     };
@@ -140,6 +140,9 @@ fn level(part: u64, all: u64) -> u64 {
 /// What is known of a run, without its address and what is resident of it.
 fn text(layout: &Layout, run: &Run, snapshot: &Snapshot) -> String {
     let heap = |owner: u64| {
+        if owner == 0 {
+            return "a heap of the program's own".into();
+        }
         let its = snapshot.heaps.iter().find(|heap| heap.heap == owner);
         its.map_or_else(|| format!("heap {owner}"), |heap| format!("heap {owner}, {}", report::whose(heap)))
     };
@@ -154,6 +157,7 @@ fn text(layout: &Layout, run: &Run, snapshot: &Snapshot) -> String {
             format!("large block of {} KiB; {}", layout.classes[class].block_bytes / 1024, heap(owner))
         }
         What::Huge => format!("huge block of {bytes} KiB"),
+        What::Spare => format!("free, of a heap of the program's own: {bytes} KiB"),
         What::Dirty => format!("free, kept for reuse: {bytes} KiB"),
         What::Clean => format!("free, returned or never used: {bytes} KiB"),
         What::Lost => "taken away by the system, or just changing".into(),

@@ -268,6 +268,8 @@ fn by_the_books(layout: &Layout, tables: &Tables, census: &Census, heaps: &[Heap
         figures.free_in_slabs += found.free * block;
         figures.slab_tails += census.tail_bytes(layout, class);
     }
+    figures.slab_bytes += census.spare_bytes;
+    figures.free_in_slabs += census.spare_bytes;
     let all = figures.slab_bytes + figures.large_bytes + figures.huge_bytes;
     figures.live = all.saturating_sub(figures.cached + figures.outboxes + figures.free_in_slabs);
     figures
@@ -289,6 +291,7 @@ fn by_what_is_resident(layout: &Layout, tables: &Tables, census: &Census, figure
         figures.resident_free_in_slabs += found.free_resident_bytes;
         figures.resident_slab_tails += found.tail_resident_bytes;
     }
+    figures.resident_free_in_slabs += census.spare_resident_bytes;
     figures.resident = figures.resident_live
         + figures.resident_cached
         + figures.resident_outboxes

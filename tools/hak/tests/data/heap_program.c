@@ -1,5 +1,5 @@
 /*
- * Heaps for tests/inspect.rs to look at: heap_program quiet|child|torn|churn.
+ * Heaps for tests/inspect.rs to look at: heap_program quiet|child|regions|torn|churn.
  *
  * Says what it thinks of itself (hak_stats_json) or "ready" on standard output, and goes on when a line comes
  * in or standard input ends.
@@ -155,6 +155,29 @@ typedef struct {
   } groups[];
 } root_t;
 
+/* ---- Heaps of the program's own, with a free unit and nothing in caches ------------------------*/
+
+static void *found(const char *name) {
+  void *function = dlsym(RTLD_DEFAULT, name);
+  check(function != NULL);
+  return function;
+}
+
+static void regions(void) {
+  void *(*make)(size_t) = (void *(*)(size_t))found("hak_heap_new");
+  void *(*allocate)(void *, size_t) = (void *(*)(void *, size_t))found("hak_heap_malloc");
+  void *heap = make(0);
+  char *tiny[3000];
+  for (size_t i = 0; i < 3000; i++) tiny[i] = memset(allocate(heap, 100), 1, 100);
+  for (size_t i = 0; i < 3000; i += 3) free(tiny[i]);
+  memset(allocate(heap, 150000), 1, 150000);
+  memset(allocate(heap, 9000000), 1, 4000000);
+  free(allocate(heap, 200000)); /* its units are spare */
+  ((void (*)(void))found("hak_thread_flush"))();
+  say_json();
+  await_line();
+}
+
 static const field_t *named(const char *name) {
   const root_t *root = dlsym(RTLD_DEFAULT, "hak_inspect_root");
   check(root != NULL);
@@ -178,6 +201,7 @@ static void torn(void) {
   _exit(0);
 }
 #else
+static void regions(void) { _exit(2); }
 static void torn(void) { _exit(2); }
 #endif
 
@@ -224,6 +248,7 @@ static void churn_in_threads(void) {
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "quiet") == 0) quiet();
   else if (argc == 2 && strcmp(argv[1], "child") == 0) child();
+  else if (argc == 2 && strcmp(argv[1], "regions") == 0) regions();
   else if (argc == 2 && strcmp(argv[1], "torn") == 0) torn();
   else if (argc == 2 && strcmp(argv[1], "churn") == 0) churn_in_threads();
   else return 2;

@@ -1,0 +1,193 @@
+/* See cache.h. SPDX-License-Identifier: MIT */
+#include "cache.h"
+
+#include "../arena/metadata.h"
+#include "blocks.h"
+#include "units.h"
+
+#include <string.h>
+
+void *the_region_null_slot[1];
+
+static region_cache_t no_cache = {.handle = {NO_REGION}};
+#define EIGHT(x) x, x, x, x, x, x, x, x
+static region_cache_t *no_caches[CACHE_TABLE] = {EIGHT(EIGHT(&no_cache))};
+__thread region_cache_t **the_region_caches __attribute__((tls_model("initial-exec"))) = no_caches;
+/* Its blocks have gone home; destructors that come later have no cache. */
+static __thread bool has_ended __attribute__((tls_model("initial-exec")));
+
+bool cache_thread_has_any(void) { return the_region_caches != no_caches || has_ended; }
+
+/* ---- Slots -----------------------------------------------------------------------
+ * Each row of classes has as many slots, the first of which is the NULL.           */
+typedef struct {
+  unsigned from; /* the first class */
+  unsigned slots;
+} row_t;
+static const row_t rows[] = {{0, 65}, {9, 25}, {33, 12}, {65, 8}, {81, 4}, {97, 2}, {MID_CLASS_END, 0}};
+static_assert(9 * 65 + 24 * 25 + 32 * 12 + 16 * 8 + 16 * 4 + 16 * 2 <= CACHE_SLOTS, "a row after the other");
+
+/* The first slot of a class, and how many it has. */
+static unsigned place_of(unsigned size_class, unsigned *slots) {
+  unsigned at = 0;
+  const row_t *row = rows;
+  for (; size_class >= row[1].from; row++) at += (row[1].from - row->from) * row->slots;
+  *slots = row->slots;
+  return at + (size_class - row->from) * row->slots;
+}
+
+size_t cache_capacity(unsigned size_class) {
+  unsigned slots;
+  place_of(size_class, &slots);
+  return slots - 1;
+}
+
+static void **bottom_of(region_cache_t *cache, unsigned size_class) {
+  unsigned slots;
+  return &cache->slots[place_of(size_class, &slots)];
+}
+
+void cache_open(region_cache_t *cache, unsigned size_class) {
+  if (cache_is_open(cache, size_class)) return;
+  unsigned slots;
+  void **bottom = &cache->slots[place_of(size_class, &slots)];
+  *bottom = NULL;
+  cache->top[size_class] = bottom;
+  __atomic_signal_fence(__ATOMIC_RELEASE);
+  cache->limit[size_class] = bottom + slots - 1;
+}
+
+static void close_all(region_cache_t *cache) {
+  for (unsigned c = 0; c < MID_CLASS_END; c++) cache->top[c] = cache->limit[c] = the_region_null_slot;
+}
+
+HAK_LOOKS_ON size_t cache_count(const region_cache_t *cache, unsigned size_class) {
+  unsigned slots;
+  void *const *bottom = &cache->slots[place_of(size_class, &slots)];
+  void *const *top = HAK_LOOK(cache->top[size_class]);
+  return top >= bottom && top < bottom + slots ? (size_t)(top - bottom) : 0;
+}
+
+size_t cache_bytes(const region_cache_t *cache) {
+  size_t bytes = 0;
+  for (unsigned c = 0; c < MID_CLASS_END; c++) bytes += cache_count(cache, c) * size_classes[c].block_bytes;
+  return bytes;
+}
+
+/* ---- Home ------------------------------------------------------------------------*/
+
+void cache_flush(region_t *region, region_cache_t *cache, unsigned size_class, size_t count) {
+  if (!cache_is_open(cache, size_class)) return;
+  void **bottom = bottom_of(cache, size_class);
+  size_t held = (size_t)(cache->top[size_class] - bottom), left = held - min_size(count, held);
+  for (size_t i = 1; i <= held - left; i++) blocks_put(region, size_class, bottom[i]);
+  memmove(bottom + 1, bottom + 1 + held - left, left * sizeof *bottom);
+  cache->top[size_class] = bottom + left;
+}
+
+size_t cache_flush_whole(region_t *region, region_cache_t *cache) {
+  size_t bytes = cache_bytes(cache);
+  for (unsigned c = 0; c < MID_CLASS_END; c++) cache_flush(region, cache, c, SIZE_MAX);
+  return bytes;
+}
+
+/* ---- Bound to a region ---------------------------------------------------------------*/
+static void link(region_t *region, region_cache_t *cache) {
+  cache->previous = NULL;
+  cache->next = region->caches;
+  if (region->caches != NULL) region->caches->previous = cache;
+  region->caches = cache;
+}
+
+static void unlink(region_t *region, region_cache_t *cache) {
+  if (cache->next != NULL) cache->next->previous = cache->previous;
+  if (cache->previous != NULL) cache->previous->next = cache->next;
+  else region->caches = cache->next;
+  /* Release: pairs with the acquire in unbind. The thread may bind it to another region now. */
+  atomic64_store_release(&cache->handle, NO_REGION);
+}
+
+/* A cache whose region was destroyed meanwhile holds nothing that counts. */
+static size_t unbind(region_cache_t *cache) {
+  region_t *region = registry_enter(atomic64_load_acquire(&cache->handle));
+  if (region == NULL) return 0;
+  size_t bytes = 0;
+  if (!region->is_lost) bytes = cache_flush_whole(region, cache);
+  unlink(region, cache);
+  units_leave(region);
+  return bytes;
+}
+
+static bool make_table(void) {
+  if (the_region_caches != no_caches) return true;
+  region_cache_t **table = metadata_take(CACHE_TABLE * sizeof *table);
+  if (table == NULL) return false;
+  for (unsigned i = 0; i < CACHE_TABLE; i++) table[i] = &no_cache;
+  the_region_caches = table;
+  return true;
+}
+
+region_cache_t *cache_bind(uint64_t handle) {
+  region_cache_t *cache = cache_at(region_number(handle));
+  if (cache_is_of(cache, handle)) return cache;
+  if (has_ended || !make_table()) return NULL;
+  region_cache_t **place = &the_region_caches[region_number(handle) % CACHE_TABLE];
+  if (*place != &no_cache) {
+    cache = *place;
+    unbind(cache);
+  } else {
+    cache = metadata_take(CACHE_BYTES);
+    if (cache == NULL) return NULL;
+    atomic64_store_relaxed(&cache->handle, NO_REGION);
+    cache->thread = thread_number();
+    *place = cache;
+  }
+  close_all(cache);
+  region_t *region = registry_enter(handle);
+  if (region == NULL) return NULL;
+  link(region, cache);
+  atomic64_store_relaxed(&cache->handle, handle);
+  registry_leave(region);
+  return cache;
+}
+
+size_t cache_flush_all(void) {
+  size_t bytes = 0;
+  for (unsigned i = 0; i < CACHE_TABLE && the_region_caches != no_caches; i++) {
+    region_cache_t *cache = the_region_caches[i];
+    region_t *region = cache != &no_cache ? registry_enter(atomic64_load_relaxed(&cache->handle)) : NULL;
+    if (region == NULL) continue;
+    if (!region->is_lost) bytes += cache_flush_whole(region, cache);
+    units_leave(region);
+  }
+  return bytes;
+}
+
+void cache_thread_ends(void) {
+  region_cache_t **table = the_region_caches;
+  has_ended = true;
+  the_region_caches = no_caches;
+  if (table == no_caches) return;
+  for (unsigned i = 0; i < CACHE_TABLE; i++) {
+    if (table[i] == &no_cache) continue;
+    unbind(table[i]);
+    metadata_give(table[i], CACHE_BYTES);
+  }
+  metadata_give(table, CACHE_TABLE * sizeof *table);
+}
+
+void cache_reap(region_t *region) {
+  region->has_forked = false;
+  for (region_cache_t *cache = region->caches, *next; cache != NULL; cache = next) {
+    next = cache->next;
+    if (cache->thread == thread_number()) continue;
+    cache_flush_whole(region, cache);
+    unlink(region, cache);
+    metadata_give(cache, CACHE_BYTES);
+  }
+}
+
+/* Each is its thread's still. */
+void cache_forsake_all(region_t *region) {
+  while (region->caches != NULL) unlink(region, region->caches);
+}

@@ -1,0 +1,99 @@
+/*
+ * A thread's free blocks of a region, in magazines as front/heap.h has them: what makes most calls
+ * cost no gate.
+ *
+ * A cache is its thread's. It is bound to one region at a time and in that region's list;
+ * a thread finds it by the region's number in a small table, where two regions may want
+ * the same place: then the cache goes from one to the other. Who destroys a region does not
+ * touch its caches, but for their handles: what lies in them is never handed out again, and
+ * the thread begins anew with each. A thread that goes on with a region while another one destroys it, which
+ * it must not, gets blocks that are gone; caches and regions stay in order.
+ *
+ *   slots of a class:  NULL  oldest … newest            top == limit: full
+ *                                     ^ top
+ * A class without slots so far has the_region_null_slot for both: empty and full at once.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_REGION_CACHE_H
+#define HAK_REGION_CACHE_H
+
+#include "registry.h"
+
+HAK_C_BEGIN
+
+enum {
+  CACHE_TABLE = 64, /* places for regions, by their numbers */
+  CACHE_BYTES = 16 * 1024,
+  CACHE_SLOTS = 1800,
+};
+#define NO_REGION UINT64_MAX
+
+typedef struct region_cache {
+  atomic64 handle; /* NO_REGION: not bound. Changed inside the region         */
+  uint32_t thread; /* its number */
+  struct region_cache *previous, *next;
+  void **top[MID_CLASS_END], **limit[MID_CLASS_END];
+  void *slots[]; /* CACHE_SLOTS */
+} region_cache_t;
+static_assert(sizeof(region_cache_t) + CACHE_SLOTS * sizeof(void *) <= CACHE_BYTES, "a cache");
+
+extern void *the_region_null_slot[1];
+/* Of the calling thread; before it has a table, one of caches that are bound to nothing. */
+extern __thread region_cache_t **the_region_caches __attribute__((tls_model("initial-exec")));
+
+HAK_INLINE region_cache_t *cache_at(uint32_t number) { return the_region_caches[number % CACHE_TABLE]; }
+HAK_INLINE bool cache_is_of(const region_cache_t *cache, uint64_t handle) {
+  return HAK_LIKELY(atomic64_load_relaxed(&cache->handle) == handle);
+}
+
+/* A block of the class; NULL: there is none. */
+HAK_INLINE void *cache_pop(region_cache_t *cache, unsigned size_class) {
+  void *block = *cache->top[size_class];
+  if (HAK_LIKELY(block != NULL)) cache->top[size_class] -= 1;
+  return block;
+}
+/* false: the magazine is full. In this order, as a forked child sees it: front/heap.h. */
+HAK_INLINE bool cache_push(region_cache_t *cache, unsigned size_class, void *block) {
+  void **top = cache->top[size_class];
+  if (HAK_UNLIKELY(top == cache->limit[size_class])) return false;
+  top[1] = block;
+  __atomic_signal_fence(__ATOMIC_RELEASE);
+  cache->top[size_class] += 1;
+  return true;
+}
+
+/* How many blocks of a class a cache holds at the most. */
+size_t cache_capacity(unsigned size_class);
+/* Blocks of a class in a cache, which may be another thread's; and bytes of all. */
+size_t cache_count(const region_cache_t *cache, unsigned size_class);
+size_t cache_bytes(const region_cache_t *cache);
+
+/* ---- Whoever is in no region --------------------------------------------------*/
+
+/* The calling thread's cache, bound to the region; NULL: there is no such region, or no memory for a
+ * cache, or the thread has ended. */
+region_cache_t *cache_bind(uint64_t handle);
+/* Sends home what the calling thread's caches hold. Returns the bytes. */
+size_t cache_flush_all(void);
+/* The same for good. */
+void cache_thread_ends(void);
+bool cache_thread_has_any(void);
+
+/* ---- Whoever is in the region ---------------------------------------------------*/
+
+/* A magazine has slots, and has them from now on. */
+HAK_INLINE bool cache_is_open(const region_cache_t *cache, unsigned size_class) {
+  return cache->limit[size_class] != the_region_null_slot;
+}
+void cache_open(region_cache_t *cache, unsigned size_class);
+/* Sends the `count` oldest blocks home. */
+void cache_flush(region_t *region, region_cache_t *cache, unsigned size_class, size_t count);
+size_t cache_flush_whole(region_t *region, region_cache_t *cache);
+/* In a forked child: sends home what caches of threads hold that it has not. */
+void cache_reap(region_t *region);
+/* The region is being destroyed. */
+void cache_forsake_all(region_t *region);
+
+HAK_C_END
+#endif

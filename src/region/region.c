@@ -1,0 +1,282 @@
+/* See region.h. SPDX-License-Identifier: MIT */
+#include "region.h"
+
+#include "../arena/arena.h"
+#include "../arena/pages.h"
+#include "../support/error.h"
+#include "blocks.h"
+#include "units.h"
+
+#include <string.h>
+
+static size_t units_for(size_t bytes) { return max_size((bytes + UNIT_BYTES - 1) >> UNIT_SHIFT, 1); }
+
+static region_result_t result_of(fetched_t fetched) {
+  switch (fetched) {
+    case UNITS_FETCHED: return REGION_OK;
+    case UNITS_AT_LIMIT: return REGION_AT_LIMIT;
+    case UNITS_REGION_GONE: return REGION_GONE;
+    default: return REGION_NO_MEMORY;
+  }
+}
+
+/* In a child, the first who comes sees to what threads have left that it has not. */
+static void put_in_order(region_t *region) {
+  units_forget_coming(region);
+  cache_reap(region);
+}
+
+/* NULL, too, for a region that a fork has left in disorder: `*is_lost`. */
+static region_t *enter(uint64_t handle, bool *is_lost) {
+  region_t *region = registry_enter(handle);
+  *is_lost = region != NULL && region->is_lost;
+  if (HAK_LIKELY(!*is_lost)) {
+    if (region != NULL && HAK_UNLIKELY(region->has_forked)) put_in_order(region);
+    return region;
+  }
+  registry_leave(region);
+  return NULL;
+}
+static region_result_t why_not(bool is_lost) { return is_lost ? REGION_NO_MEMORY : REGION_GONE; }
+
+/* ---- Slabs' blocks ---------------------------------------------------------------*/
+
+enum { FIRST_BATCH = 8 };
+
+/* A batch into the cache, if there is one: half of what it holds, so that frees find room; few the first time, as
+ * many a region has few blocks of a size. NULL: there are no units for a slab. */
+static void *refill(region_t *region, region_cache_t *cache, unsigned size_class) {
+  void *batch[CACHE_TABLE];
+  size_t wanted = cache != NULL ? cache_capacity(size_class) / 2 + 1 : 1;
+  if (cache != NULL && !cache_is_open(cache, size_class)) wanted = min_size(wanted, FIRST_BATCH);
+  size_t count = blocks_take(region, size_class, batch, min_size(wanted, CACHE_TABLE));
+  if (count == 0) return NULL;
+  if (cache != NULL) cache_open(cache, size_class);
+  while (count > 1) cache_push(cache, size_class, batch[--count]); /* the lowest is popped first */
+  return batch[0];
+}
+
+/* Everything that the calling thread can give up of a region that has no room. */
+static void squeeze(region_t *region, region_cache_t *cache) {
+  if (cache != NULL) cache_flush_whole(region, cache);
+  blocks_release_empty(region);
+}
+
+static region_result_t alloc_class(uint64_t handle, unsigned size_class, void **block) {
+  region_cache_t *cache = cache_bind(handle);
+  if (cache != NULL && (*block = cache_pop(cache, size_class)) != NULL) return REGION_OK;
+  for (bool is_squeezed = false;;) {
+    bool is_lost;
+    region_t *region = enter(handle, &is_lost);
+    if (region == NULL) return why_not(is_lost);
+    *block = refill(region, cache, size_class);
+    units_leave(region);
+    if (HAK_LIKELY(*block != NULL)) return REGION_OK;
+    fetched_t fetched = units_fetch(handle, size_classes[size_class].slab_units);
+    if (fetched == UNITS_FETCHED) continue;
+    if (is_squeezed || fetched == UNITS_REGION_GONE) return result_of(fetched);
+    is_squeezed = true;
+    region = enter(handle, &is_lost);
+    if (region == NULL) return why_not(is_lost);
+    squeeze(region, cache);
+    units_leave(region);
+  }
+}
+
+/* ---- Lone blocks -----------------------------------------------------------------*/
+
+static void clear(void *block, size_t bytes) {
+  if (bytes < HAK_KIB(256)) memset(block, 0, bytes);
+  else pages_clear(block, align_up(bytes, os_page_bytes()));
+}
+
+static region_result_t alloc_whole(uint64_t handle, size_t units, size_t align_units, bool zeroed, void **block) {
+  unit_t first;
+  bool is_zero;
+  region_t *region;
+  fetched_t fetched = units_fetch_whole(handle, units, align_units, &first, &is_zero, &region);
+  if (fetched != UNITS_FETCHED) return result_of(fetched);
+  blocks_make_lone(region, first, units);
+  units_leave(region);
+  *block = map_address(first);
+  if (zeroed && !is_zero) arena_clear_stale(first, units);
+  return REGION_OK;
+}
+
+static region_result_t alloc_lone(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
+  size_t units = units_for(bytes), align_units = max_size(alignment >> UNIT_SHIFT, 1);
+  bool is_lost, is_cut = units <= LONE_UNITS_MOST_IN_A_RUN && align_units == 1;
+  for (int tries = 0; is_cut && tries < 2; tries++) {
+    region_t *region = enter(handle, &is_lost);
+    if (region == NULL) return why_not(is_lost);
+    unit_t first = units_cut(region, units, 1);
+    if (first != 0) blocks_make_lone(region, first, units);
+    units_leave(region);
+    if (first != 0) {
+      *block = map_address(first);
+      if (zeroed) clear(*block, bytes);
+      return REGION_OK;
+    }
+    if (units_fetch(handle, units) != UNITS_FETCHED) break;
+  }
+  region_result_t result = alloc_whole(handle, units, align_units, zeroed, block);
+  if (result != REGION_AT_LIMIT && result != REGION_NO_MEMORY) return result;
+  region_t *region = enter(handle, &is_lost);
+  if (region == NULL) return why_not(is_lost);
+  region_cache_t *cache = cache_at(region_number(handle));
+  squeeze(region, cache_is_of(cache, handle) ? cache : NULL);
+  units_leave(region);
+  return alloc_whole(handle, units, align_units, zeroed, block);
+}
+
+/* ---- All blocks ------------------------------------------------------------------*/
+
+static region_result_t note_refused(uint64_t handle, region_result_t result) {
+  if (HAK_LIKELY(result != REGION_AT_LIMIT)) return result;
+  region_t *region = registry_enter(handle);
+  if (region == NULL) return REGION_GONE;
+  region->refused++;
+  registry_leave(region);
+  return result;
+}
+
+region_result_t region_alloc(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
+  *block = NULL;
+  unsigned size_class = bytes <= PTRDIFF_MAX ? size_class_aligned(alignment, bytes) : SIZE_CLASS_COUNT;
+  if (size_class >= MID_CLASS_END) {
+    if (bytes > PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2) return REGION_NO_MEMORY;
+    return note_refused(handle, alloc_lone(handle, bytes, alignment, zeroed, block));
+  }
+  region_result_t result = alloc_class(handle, size_class, block);
+  if (zeroed && *block != NULL) memset(*block, 0, bytes);
+  return note_refused(handle, result);
+}
+
+/* The caller is the first to free the lone block, or one of several. */
+static void free_lone(void *block, uint32_t number) {
+  unit_t first = (unit_t)map_unit_of(block);
+  region_t *region = registry_enter_number(number);
+  bool was_there = region != NULL && (region->is_lost || blocks_free_lone(region, first));
+  if (region != NULL) units_leave(region);
+  if (!was_there) error_report(ERROR_DOUBLE_FREE, block, 0, 0);
+}
+
+/* Its magazine is full, or the thread has no cache for the region. */
+static HAK_NOINLINE void free_slowly(void *block, uint32_t number, unsigned size_class) {
+  region_t *region = registry_record(number);
+  region_cache_t *cache = region != NULL ? cache_bind(atomic64_load_relaxed(&region->handle)) : NULL;
+  if (cache != NULL && cache_push(cache, size_class, block)) return;
+  region = registry_enter_number(number);
+  if (region == NULL) { /* destroyed just now */
+    error_report(ERROR_WILD_FREE, block, 0, 0);
+    return;
+  }
+  if (HAK_LIKELY(!region->is_lost)) {
+    if (HAK_UNLIKELY(region->has_forked)) put_in_order(region);
+    if (cache == NULL || !cache_is_of(cache, atomic64_load_relaxed(&region->handle))) {
+      blocks_put(region, size_class, block);
+    } else {
+      cache_open(cache, size_class);
+      if (!cache_push(cache, size_class, block)) {
+        cache_flush(region, cache, size_class, cache_capacity(size_class) / 2 + 1);
+        cache_push(cache, size_class, block);
+      }
+    }
+  }
+  units_leave(region);
+}
+
+void region_free(void *block, uint32_t word) {
+  uint32_t number = word_region(word);
+  unsigned what = word_what(word);
+  if (HAK_LIKELY(what < MID_CLASS_END)) {
+    if (HAK_UNLIKELY(!region_starts_block(block, what))) {
+      error_report(ERROR_INTERIOR_FREE, block, size_classes[what].block_bytes, 0);
+      return;
+    }
+    region_cache_t *cache = cache_at(number);
+    bool is_its = region_number(atomic64_load_relaxed(&cache->handle)) == number;
+    if (!is_its || !cache_push(cache, what, block)) free_slowly(block, number, what);
+  } else if (what == REGION_SPARE) {
+    error_report(ERROR_WILD_FREE, block, 0, 0);
+  } else if (block != map_address((unit_t)map_unit_of(block))) {
+    error_report(ERROR_INTERIOR_FREE, block, region_usable_size(block, word), 0);
+  } else {
+    free_lone(block, number);
+  }
+}
+
+region_result_t region_free_of(uint64_t handle, void *block) {
+  uint32_t word = map_lookup(block), number = region_number(handle);
+  if (HAK_LIKELY(cache_is_of(cache_at(number), handle)) && HAK_LIKELY(word_is_region(word)) &&
+      HAK_LIKELY(word_region(word) == number)) {
+    region_free(block, word);
+    return REGION_OK;
+  }
+  region_t *region = registry_enter(handle);
+  if (region == NULL) return REGION_GONE;
+  registry_leave(region);
+  if (!word_is_region(word) || word_region(word) != number) return REGION_OTHER;
+  region_free(block, word);
+  return REGION_OK;
+}
+
+/* ---- The region as a whole ---------------------------------------------------------*/
+
+uint64_t region_new(size_t limit_bytes) { return registry_new(limit_bytes); }
+
+region_result_t region_set_limit(uint64_t handle, size_t limit_bytes) {
+  region_t *region = registry_enter(handle);
+  if (region == NULL) return REGION_GONE;
+  registry_set_limit(region, limit_bytes);
+  registry_leave(region);
+  return REGION_OK;
+}
+
+/* Nobody finds it any more once its handle is gone; then there is time for the rest. */
+region_result_t region_destroy(uint64_t handle) {
+  region_t *region = registry_enter(handle);
+  if (region == NULL) return REGION_GONE;
+  bool is_lost = region->is_lost;
+  if (region->has_forked && !is_lost) put_in_order(region);
+  unit_t runs = region->runs;
+  atomic64_store_relaxed(&region->handle, 0);
+  cache_forsake_all(region);
+  region->runs = 0;
+  registry_leave(region);
+  if (is_lost) return REGION_OK; /* what it has stays, and so does its number */
+  size_t units = units_give_all(runs);
+  registry_drop(region);
+  arena_relieve(units);
+  return REGION_OK;
+}
+
+bool region_owns(uint64_t handle, const void *address) {
+  region_t *region = registry_record(region_number(handle));
+  if (region == NULL || atomic64_load_relaxed(&region->handle) != handle) return false;
+  size_t unit = map_unit_of(address);
+  uint32_t word = map_lookup(address);
+  while (word == word_make(0, KIND_INNER)) word = atomic32_load_relaxed(map_word(--unit));
+  return word_is_region(word) && word_region(word) == region_number(handle) && word_what(word) != REGION_SPARE;
+}
+
+region_result_t region_figures(uint64_t handle, region_figures_t *figures) {
+  bool is_lost;
+  region_t *region = enter(handle, &is_lost);
+  if (region == NULL) return why_not(is_lost);
+  size_t cached = 0;
+  for (const region_cache_t *cache = region->caches; cache != NULL; cache = cache->next) cached += cache_bytes(cache);
+  size_t out = region->slab_bytes - region->free_bytes;
+  cached = min_size(cached, out); /* other threads may be filling theirs */
+  *figures = (region_figures_t){
+      .taken = region->taken_units << UNIT_SHIFT,
+      .peak = region->peak_units << UNIT_SHIFT,
+      .limit = region->limit_bytes,
+      .live = out - cached + (region->lone_units << UNIT_SHIFT),
+      .cached = cached,
+      .refused = region->refused,
+  };
+  figures->free = figures->taken - min_size(figures->taken, figures->live + cached);
+  units_leave(region);
+  return REGION_OK;
+}

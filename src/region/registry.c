@@ -1,0 +1,135 @@
+/* See registry.h. SPDX-License-Identifier: MIT */
+#include "registry.h"
+
+#include "../arena/arena.h"
+#include "../arena/metadata.h"
+
+#include <string.h>
+
+hak_gate_t registry_gate;
+hak_gate_t region_gates[REGION_GATES];
+
+enum { PAGE_RECORDS = 256, PAGES = (REGIONS_MOST + PAGE_RECORDS) / PAGE_RECORDS };
+
+/* Changed while registry_gate is held, a step at a time: a child that was forked in between, because
+ * its gate was missed, finds it in order. */
+static struct {
+  atomic64 pages[PAGES]; /* addresses of arrays of addresses of records; release: pairs with registry_record */
+  atomic32 made;
+  region_t *free;
+  uint64_t generation;
+} registry;
+
+uint32_t registry_made(void) { return atomic32_load_relaxed(&registry.made); }
+
+static atomic64 *page_of(uint32_t number) {
+  return (atomic64 *)(uintptr_t)atomic64_load_acquire(&registry.pages[number / PAGE_RECORDS]);
+}
+
+region_t *registry_record(uint32_t number) {
+  atomic64 *page = number > 0 && number <= REGIONS_MOST ? page_of(number) : NULL;
+  return page != NULL ? (region_t *)(uintptr_t)atomic64_load_acquire(&page[number % PAGE_RECORDS]) : NULL;
+}
+
+/* ---- Making and dropping --------------------------------------------------------*/
+
+static region_t *make_record(void) {
+  uint32_t number = registry_made() + 1;
+  if (number > REGIONS_MOST) return NULL;
+  if (page_of(number) == NULL) {
+    void *page = metadata_take(PAGE_RECORDS * sizeof(atomic64));
+    if (page == NULL) return NULL;
+    memset(page, 0, PAGE_RECORDS * sizeof(atomic64));
+    atomic64_store_release(&registry.pages[number / PAGE_RECORDS], (uintptr_t)page);
+  }
+  region_t *region = metadata_take(REGION_RECORD_BYTES);
+  if (region == NULL) return NULL;
+  memset(region, 0, sizeof *region);
+  region->number = number;
+  atomic64_store_release(&page_of(number)[number % PAGE_RECORDS], (uintptr_t)region);
+  atomic32_store_relaxed(&registry.made, number);
+  return region;
+}
+
+static region_t *take_record(uint64_t *generation) {
+  gate_enter(&registry_gate);
+  region_t *region = registry.free;
+  if (region != NULL) registry.free = region->next_free;
+  else region = make_record();
+  *generation = ++registry.generation;
+  gate_leave(&registry_gate);
+  return region;
+}
+
+static hak_gate_t *gate_of(uint32_t number) { return &region_gates[number % REGION_GATES]; }
+
+/* The stores in between are seen by a forked child only with this one, see docs/design.md ("Fork"). */
+static void enter(region_t *region) {
+  gate_enter(gate_of(region->number));
+  atomic32_store_relaxed(&region->busy, thread_number());
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+void registry_leave(region_t *region) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  atomic32_store_relaxed(&region->busy, 0);
+  gate_leave(gate_of(region->number));
+}
+
+void registry_set_limit(region_t *region, size_t limit_bytes) {
+  region->limit_bytes = limit_bytes;
+  region->limit_units = limit_bytes == 0 ? SIZE_MAX : limit_bytes >> UNIT_SHIFT;
+}
+
+uint64_t registry_new(size_t limit_bytes) {
+  uint64_t generation;
+  region_t *region = arena_ready() ? take_record(&generation) : NULL;
+  if (region == NULL) return 0;
+  enter(region);
+  uint32_t number = region->number;
+  size_t until_slabs = offsetof(region_t, is_lost);
+  memset((char *)region + until_slabs, 0, sizeof *region - until_slabs);
+  registry_set_limit(region, limit_bytes);
+  uint64_t handle = generation << 16 | number;
+  atomic64_store_relaxed(&region->handle, handle);
+  registry_leave(region);
+  return handle;
+}
+
+void registry_drop(region_t *region) {
+  gate_enter(&registry_gate);
+  region->next_free = registry.free;
+  registry.free = region;
+  gate_leave(&registry_gate);
+}
+
+/* ---- Entering ------------------------------------------------------------------*/
+
+region_t *registry_enter_number(uint32_t number) {
+  region_t *region = registry_record(number);
+  if (region == NULL || atomic64_load_relaxed(&region->handle) == 0) return NULL;
+  enter(region);
+  if (HAK_LIKELY(atomic64_load_relaxed(&region->handle) != 0)) return region;
+  registry_leave(region);
+  return NULL;
+}
+
+region_t *registry_enter(uint64_t handle) {
+  region_t *region = handle != 0 ? registry_record(region_number(handle)) : NULL;
+  if (region == NULL || atomic64_load_relaxed(&region->handle) != handle) return NULL;
+  enter(region);
+  if (HAK_LIKELY(atomic64_load_relaxed(&region->handle) == handle)) return region;
+  registry_leave(region);
+  return NULL;
+}
+
+void registry_after_fork(void) {
+  for (uint32_t number = 1; number <= registry_made(); number++) {
+    region_t *region = registry_record(number);
+    uint32_t busy = atomic32_load_relaxed(&region->busy);
+    if (busy != 0 && busy != thread_number()) {
+      region->is_lost = true;
+      atomic32_store_relaxed(&region->busy, 0);
+    }
+    region->has_forked = true;
+  }
+}

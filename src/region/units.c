@@ -1,0 +1,233 @@
+/* See units.h. SPDX-License-Identifier: MIT */
+#include "units.h"
+
+#include "../arena/arena.h"
+#include "../arena/huge_pages.h"
+#include "../support/error.h"
+
+enum {
+  OPEN_LOOKS = 8,      /* runs that a request looks at for spare units */
+  SMALL_RUN_UNITS = 8, /* a run of a region that is small, at most      */
+};
+
+static void write_words(unit_t first, size_t units, uint32_t word) {
+  for (size_t i = 0; i < units; i++) atomic32_store_relaxed(map_word(first + i), word);
+}
+
+/* ---- Lists ---------------------------------------------------------------------*/
+static void open_run(region_t *region, unit_t run) {
+  unit_record_t *r = map_record(run);
+  r->region.open_previous = 0;
+  r->region.open_next = region->open;
+  if (region->open != 0) map_record(region->open)->region.open_previous = run;
+  region->open = run;
+  r->region.is_open = true;
+}
+
+static void close_run(region_t *region, unit_t run) {
+  unit_record_t *r = map_record(run);
+  if (r->region.open_next != 0) map_record(r->region.open_next)->region.open_previous = r->region.open_previous;
+  if (r->region.open_previous != 0) map_record(r->region.open_previous)->region.open_next = r->region.open_next;
+  else region->open = r->region.open_next;
+  r->region.is_open = false;
+}
+
+static void add_run(region_t *region, unit_t run, uint32_t spare, bool is_whole) {
+  unit_record_t *r = map_record(run);
+  r->region.spare = spare;
+  r->region.is_whole = is_whole;
+  r->region.is_open = false;
+  r->region.run_previous = 0;
+  r->region.run_next = region->runs;
+  if (region->runs != 0) map_record(region->runs)->region.run_previous = run;
+  region->runs = run;
+}
+
+/* It waits for the thread to leave. */
+static void remove_run(region_t *region, unit_t run) {
+  unit_record_t *r = map_record(run);
+  if (r->region.is_open) close_run(region, run);
+  if (region->kept == run) region->kept = 0;
+  if (r->region.run_next != 0) map_record(r->region.run_next)->region.run_previous = r->region.run_previous;
+  if (r->region.run_previous != 0) map_record(r->region.run_previous)->region.run_next = r->region.run_next;
+  else region->runs = r->region.run_next;
+  r->region.run_next = region->going;
+  region->going = run;
+  region->taken_units -= r->run_units;
+}
+
+size_t units_give_all(unit_t runs) {
+  size_t given = 0;
+  for (unit_t run = runs, next; run != 0; run = next) {
+    size_t units = map_record(run)->run_units;
+    next = map_record(run)->region.run_next;
+    if (map_record(run)->region.is_whole) huge_pages_learn(run, units);
+    write_words(run, units, 0);
+    arena_give(run, units);
+    given += units;
+  }
+  return given;
+}
+
+void units_leave(region_t *region) {
+  unit_t going = region->going;
+  region->going = 0;
+  registry_leave(region);
+  if (HAK_UNLIKELY(going != 0)) arena_relieve(units_give_all(going));
+  error_settle();
+}
+
+/* ---- Spare units -----------------------------------------------------------------*/
+
+/* Where so many bits of the mask lie in a row, from a multiple of `align` on; 32: nowhere. */
+static unsigned find_row(uint32_t mask, size_t units, size_t align) {
+  static const uint32_t starts[] = {[1] = 0xffffffff, [2] = 0x55555555, [4] = 0x11111111, [8] = 0x01010101};
+  for (size_t have = 1; have < units;) {
+    size_t step = min_size(have, units - have);
+    mask &= mask >> step;
+    have += step;
+  }
+  mask &= starts[align];
+  return mask != 0 ? (unsigned)__builtin_ctz(mask) : 32;
+}
+
+static bool is_all_spare(unit_t run) {
+  return map_record(run)->region.spare == bit_range32(0, (unsigned)map_record(run)->run_units);
+}
+
+unit_t units_cut(region_t *region, size_t units, size_t align_units) {
+  if (region->spare_units < units) return 0;
+  unsigned looks = OPEN_LOOKS;
+  for (unit_t run = region->open; run != 0 && looks-- > 0; run = map_record(run)->region.open_next) {
+    unit_record_t *r = map_record(run);
+    unsigned at = find_row(r->region.spare, units, align_units);
+    if (at == 32) continue;
+    r->region.spare &= ~bit_range32(at, (unsigned)units);
+    region->spare_units -= units;
+    if (r->region.spare == 0) close_run(region, run);
+    map_record(run + at)->region.run = run;
+    return run + at;
+  }
+  return 0;
+}
+
+static void drop_spare_run(region_t *region, unit_t run) {
+  region->spare_units -= map_record(run)->run_units;
+  remove_run(region, run);
+}
+
+void units_return(region_t *region, unit_t first, size_t units) {
+  unit_t run = map_record(first)->region.run;
+  unit_record_t *r = map_record(run);
+  write_words(first, units, region_word(region->number, REGION_SPARE));
+  r->region.spare |= bit_range32(first - run, (unsigned)units);
+  region->spare_units += units;
+  if (!r->region.is_open) open_run(region, run);
+  if (!is_all_spare(run)) return;
+  /* One run is kept, so that a lone slab that comes and goes does not take and give one each time. */
+  unit_t kept = region->kept;
+  region->kept = run;
+  if (kept != 0 && kept != run && is_all_spare(kept)) drop_spare_run(region, kept);
+}
+
+void units_drop_spare(region_t *region) {
+  for (unit_t run = region->open, next; run != 0; run = next) {
+    next = map_record(run)->region.open_next;
+    if (is_all_spare(run)) drop_spare_run(region, run);
+  }
+}
+
+/* ---- From the arena ----------------------------------------------------------------*/
+
+/* Counts so many units as taken, if the limit allows it. */
+static bool reserve(region_t *region, size_t units) {
+  if (region->taken_units >= region->limit_units || units > region->limit_units - region->taken_units) return false;
+  region->taken_units += units;
+  if (region->taken_units > region->peak_units) region->peak_units = region->taken_units;
+  return true;
+}
+
+static bool reserve_coming(region_t *region, size_t units) {
+  if (!reserve(region, units)) return false;
+  region->coming_units += units;
+  return true;
+}
+
+/* What the arena has given, or 0, for a region that may have been destroyed meanwhile: then it goes back. */
+static region_t *come_back(uint64_t handle, unit_t first, size_t units) {
+  region_t *region = registry_enter(handle);
+  if (region == NULL && first != 0) arena_give(first, units);
+  if (region == NULL) return NULL;
+  if (region->coming_units >= units) region->coming_units -= units;
+  else region->taken_units += units; /* forgotten by a child that a signal handler has forked */
+  if (first == 0) region->taken_units -= units;
+  return region;
+}
+
+void units_forget_coming(region_t *region) {
+  region->taken_units -= region->coming_units;
+  region->coming_units = 0;
+}
+
+/* A power of two, an eighth of what the region has or, of a small one, a half, so that runs are not many:
+ * what is not touched takes no memory. */
+static size_t run_units_for(const region_t *region, size_t units) {
+  size_t share = max_size(region->taken_units / 8, min_size(region->taken_units / 2, SMALL_RUN_UNITS));
+  size_t least = (size_t)1 << (units > 1 ? log2_floor(units - 1) + 1 : 0);
+  size_t grown = share > 0 ? (size_t)1 << log2_floor(share) : 1;
+  return min_size(max_size(least, grown), RUN_UNITS_MOST);
+}
+
+fetched_t units_fetch(uint64_t handle, size_t units) {
+  region_t *region = registry_enter(handle);
+  if (region == NULL) return UNITS_REGION_GONE;
+  size_t run_units = run_units_for(region, units);
+  bool is_allowed = reserve_coming(region, run_units);
+  if (!is_allowed) run_units = run_units_for(&(region_t){0}, units), is_allowed = reserve_coming(region, run_units);
+  registry_leave(region);
+  if (!is_allowed) return UNITS_AT_LIMIT;
+  unit_t first = arena_take(ZONE_SMALL, run_units, run_units, NULL);
+  region = come_back(handle, first, run_units);
+  if (region == NULL) return UNITS_REGION_GONE;
+  if (first != 0) {
+    write_words(first, run_units, region_word(region->number, REGION_SPARE));
+    add_run(region, first, bit_range32(0, (unsigned)run_units), false);
+    open_run(region, first);
+    region->spare_units += run_units;
+  }
+  registry_leave(region);
+  return first != 0 ? UNITS_FETCHED : UNITS_NO_MEMORY;
+}
+
+fetched_t units_fetch_whole(uint64_t handle, size_t units, size_t align_units, unit_t *first, bool *is_zero,
+                            region_t **entered) {
+  region_t *region = registry_enter(handle);
+  if (region == NULL) return UNITS_REGION_GONE;
+  bool is_allowed = reserve_coming(region, units);
+  registry_leave(region);
+  if (!is_allowed) return UNITS_AT_LIMIT;
+  *first = 0;
+  if (units >= SUPERSLAB_UNITS) *first = arena_take(ZONE_HUGE, units, max_size(align_units, SUPERSLAB_UNITS), is_zero);
+  if (*first == 0) *first = arena_take(ZONE_HUGE, units, align_units, is_zero);
+  if (*first != 0) huge_pages_use(*first, units);
+  region = come_back(handle, *first, units);
+  if (region == NULL) return UNITS_REGION_GONE;
+  *entered = region;
+  if (*first == 0) {
+    registry_leave(region);
+    return UNITS_NO_MEMORY;
+  }
+  add_run(region, *first, 0, true);
+  map_record(*first)->region.run = *first;
+  return UNITS_FETCHED;
+}
+
+bool units_extend_whole(region_t *region, unit_t first, size_t new_units) {
+  size_t old_units = map_record(first)->run_units, more = new_units - old_units;
+  if (!reserve(region, more)) return false;
+  if (arena_extend(first, old_units, new_units)) return true;
+  region->taken_units -= more;
+  return false;
+}
+
+void units_return_whole(region_t *region, unit_t first) { remove_run(region, first); }

@@ -1,0 +1,368 @@
+/*
+ * Regions: records, units, blocks and caches of the heaps that a program makes for itself.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "support/payload.h"
+#include "support/worker.h"
+#include "unit/layers.h"
+
+#include <region/blocks.h>
+#include <region/region.h>
+#include <region/units.h>
+
+#include <set>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using hak_test::Random;
+using hak_test::used_bytes;
+using hak_test::Worker;
+
+namespace {
+
+void *take(std::uint64_t handle, std::size_t bytes, std::size_t alignment = 1) {
+  void *block = nullptr;
+  EXPECT_EQ(region_alloc(handle, bytes, alignment, false, &block), REGION_OK) << bytes << " bytes";
+  return block;
+}
+region_result_t result_of(std::uint64_t handle, std::size_t bytes) {
+  void *block = nullptr;
+  region_result_t result = region_alloc(handle, bytes, 1, false, &block);
+  EXPECT_EQ(block != nullptr, result == REGION_OK);
+  return result;
+}
+void put(void *block) { region_free(block, map_lookup(block)); }
+
+region_figures_t figures(std::uint64_t handle) {
+  region_figures_t now = {};
+  EXPECT_EQ(region_figures(handle, &now), REGION_OK);
+  EXPECT_EQ(now.live + now.cached + now.free, now.taken);
+  return now;
+}
+
+/* A region that is destroyed with the test, after which all is as it was. */
+class Region : public testing::Test {
+ protected:
+  void SetUp() override {
+    cache_flush_all();
+    used_before_ = used_bytes();
+    errors_before_ = error_count();
+    handle = region_new(0);
+    ASSERT_NE(handle, 0u);
+  }
+  void TearDown() override {
+    hak__check_all();
+    EXPECT_EQ(region_destroy(handle), REGION_OK);
+    hak__check_all();
+    EXPECT_EQ(used_bytes(), used_before_) << "units of a destroyed region are still in use";
+    EXPECT_EQ(error_count(), errors_before_);
+  }
+  std::uint64_t handle = 0;
+
+ private:
+  std::size_t used_before_ = 0;
+  std::uint64_t errors_before_ = 0;
+};
+
+std::size_t runs_of(std::uint64_t handle) {
+  std::size_t count = 0;
+  region_t *region = registry_enter(handle);
+  for (unit_t run = region->runs; run != 0; run = map_record(run)->region.run_next) count++;
+  registry_leave(region);
+  return count;
+}
+
+}  // namespace
+
+TEST(RegionWord, TellsRegionAndWhatLiesThere) {
+  for (std::uint32_t number : {1u, 255u, 256u, static_cast<std::uint32_t>(REGIONS_MOST)}) {
+    for (unsigned what : {0u, 64u, static_cast<unsigned>(MID_CLASS_END) - 1, static_cast<unsigned>(REGION_LONE),
+                          static_cast<unsigned>(REGION_SPARE)}) {
+      std::uint32_t word = region_word(number, what);
+      EXPECT_TRUE(word_is_region(word));
+      EXPECT_EQ(word_region(word), number);
+      EXPECT_EQ(word_what(word), what);
+      EXPECT_FALSE(word_is_shelved(word));
+      EXPECT_GE(word_kind(word), static_cast<unsigned>(SIZE_CLASS_COUNT)) << "the fast path would take it";
+    }
+  }
+}
+
+TEST_F(Region, HasBlocksOfEverySizeThatDoNotOverlap) {
+  std::vector<std::pair<void *, std::size_t>> blocks;
+  for (std::size_t bytes : {0, 1, 16, 17, 1000, 1024, 1025, 9000, 65536, 65537, 200000, 1 << 20, 3 << 20, 9 << 20}) {
+    for (int i = 0; i < 3; i++) {
+      void *block = take(handle, bytes);
+      ASSERT_NE(block, nullptr);
+      EXPECT_TRUE(word_is_region(map_lookup(block)));
+      std::size_t usable = region_usable_size(block, map_lookup(block));
+      EXPECT_GE(usable, bytes);
+      hak_test::stamp(block, usable, 1);
+      blocks.push_back({block, usable});
+    }
+  }
+  for (auto [block, usable] : blocks) {
+    EXPECT_TRUE(hak_test::stamped(block, usable, 1));
+    put(block);
+  }
+  cache_flush_all();
+  EXPECT_EQ(figures(handle).live, 0u);
+  EXPECT_EQ(figures(handle).cached, 0u);
+}
+
+TEST_F(Region, KeepsItsBooksThroughRandomWork) {
+  Random random(7);
+  std::vector<void *> blocks;
+  std::vector<std::size_t> sizes;
+  std::size_t live = 0;
+  for (int i = 0; i < 20000; i++) {
+    if (blocks.empty() || random.below(100) < 52) {
+      std::size_t bytes = random.below(50) == 0 ? random.between(65537, 3 << 20) : random.size_between(1, 40000);
+      blocks.push_back(take(handle, bytes));
+      ASSERT_NE(blocks.back(), nullptr);
+      sizes.push_back(region_usable_size(blocks.back(), map_lookup(blocks.back())));
+      hak_test::stamp(blocks.back(), sizes.back(), 3);
+      live += sizes.back();
+    } else {
+      std::size_t at = random.below(blocks.size());
+      ASSERT_TRUE(hak_test::stamped(blocks[at], sizes[at], 3)) << "a block of " << sizes[at] << " was given out twice";
+      live -= sizes[at];
+      put(blocks[at]);
+      blocks[at] = blocks.back(), sizes[at] = sizes.back();
+      blocks.pop_back(), sizes.pop_back();
+    }
+    if (i % 2000 == 0) hak__check_all();
+    if (i % 500 == 0) {
+      ASSERT_EQ(figures(handle).live, live);
+    }
+  }
+  for (void *block : blocks) put(block);
+  cache_flush_all();
+  EXPECT_EQ(figures(handle).live, 0u);
+  EXPECT_LE(figures(handle).taken, std::size_t{113} * 8 * UNIT_BYTES) << "more than a slab of each class is kept";
+}
+
+TEST_F(Region, LargeOnesConsistOfFewRuns) {
+  for (std::size_t at = 0; at < HAK_MIB(256); at += 1000) take(handle, 1000);
+  /* What destroying takes: 122 or so of 2 MiB, and those that it began with. */
+  EXPECT_LE(runs_of(handle), 220u);
+}
+
+TEST_F(Region, GivesBackWhatBecomesFree) {
+  std::vector<void *> blocks;
+  for (int i = 0; i < 40000; i++) blocks.push_back(take(handle, 512));
+  std::size_t taken = figures(handle).taken;
+  for (void *block : blocks) put(block);
+  cache_flush_all();
+  EXPECT_GE(taken, std::size_t{40000} * 512);
+  EXPECT_LE(figures(handle).taken, HAK_MIB(2) + taken / 8);
+  EXPECT_EQ(figures(handle).peak, taken);
+}
+
+TEST_F(Region, AHandleIsNeverAnothers) {
+  std::set<std::uint64_t> handles;
+  for (int i = 0; i < 100; i++) {
+    std::uint64_t other = region_new(0);
+    EXPECT_TRUE(handles.insert(other).second);
+    EXPECT_EQ(region_number(other), region_number(*handles.begin())) << "numbers are used again";
+    EXPECT_EQ(result_of(other, 100), REGION_OK);
+    EXPECT_EQ(region_destroy(other), REGION_OK);
+    for (std::uint64_t old : handles) {
+      EXPECT_EQ(result_of(old, 100), REGION_GONE);
+      EXPECT_EQ(region_destroy(old), REGION_GONE);
+      EXPECT_FALSE(region_owns(old, &handles));
+    }
+  }
+  for (std::uint64_t none : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{65535}, handle + (1 << 16)})
+    EXPECT_EQ(result_of(none, 100), REGION_GONE);
+}
+
+TEST_F(Region, HoldsToItsLimit) {
+  EXPECT_EQ(region_set_limit(handle, HAK_MIB(1)), REGION_OK);
+  std::vector<void *> blocks;
+  void *block;
+  while (region_alloc(handle, 5000, 1, false, &block) == REGION_OK) blocks.push_back(block);
+  EXPECT_GE(blocks.size(), HAK_MIB(1) / 5120 * 9 / 10);
+  EXPECT_LE(figures(handle).taken, HAK_MIB(1));
+  EXPECT_EQ(figures(handle).refused, 1u);
+  EXPECT_EQ(result_of(handle, 100000), REGION_AT_LIMIT);
+  EXPECT_EQ(result_of(handle, HAK_MIB(8)), REGION_AT_LIMIT);
+  EXPECT_EQ(figures(handle).refused, 3u);
+  /* What was one class's serves another when it has become free, though it lies in the cache and in empty slabs. */
+  for (void *each : blocks) put(each);
+  for (std::size_t bytes = 16; bytes <= 160; bytes += 16) EXPECT_EQ(result_of(handle, bytes), REGION_OK) << bytes;
+  EXPECT_EQ(result_of(handle, 120000), REGION_OK);
+  EXPECT_EQ(region_set_limit(handle, 0), REGION_OK);
+  EXPECT_EQ(result_of(handle, HAK_MIB(8)), REGION_OK);
+}
+
+TEST_F(Region, BlocksThatAThreadHasCachedAreNotHandedOutAfterTheEnd) {
+  Worker worker;
+  std::uint64_t doomed = region_new(0);
+  worker.run([&] {
+    std::vector<void *> blocks;
+    for (int i = 0; i < 20; i++) blocks.push_back(take(doomed, 64));
+    for (void *block : blocks) put(block);
+  });
+  EXPECT_GT(figures(doomed).cached, 0u);
+  EXPECT_EQ(region_destroy(doomed), REGION_OK);
+  std::uint64_t next = region_new(0);
+  ASSERT_EQ(region_number(next), region_number(doomed)) << "the worker's cache has to be told from one of its region";
+  worker.run([&] {
+    EXPECT_EQ(result_of(doomed, 64), REGION_GONE);
+    EXPECT_EQ(figures(next).taken, 0u);
+    void *block = take(next, 64);
+    EXPECT_TRUE(region_owns(next, block));
+    put(block);
+    cache_flush_all();
+    EXPECT_EQ(figures(next).live, 0u);
+  });
+  EXPECT_EQ(region_destroy(next), REGION_OK);
+}
+
+TEST_F(Region, ACacheServesRegionsThatShareItsPlace) {
+  std::vector<std::uint64_t> regions;
+  for (int i = 0; i < 2 * CACHE_TABLE + 1; i++) regions.push_back(region_new(0));
+  for (int round = 0; round < 3; round++)
+    for (std::uint64_t each : regions) {
+      void *block = take(each, 100), *other = take(each, 100);
+      EXPECT_TRUE(region_owns(each, block));
+      EXPECT_NE(block, other);
+      put(block);
+      put(other);
+    }
+  hak__check_all();
+  for (std::uint64_t each : regions) {
+    EXPECT_EQ(figures(each).live, 0u);
+    EXPECT_EQ(region_destroy(each), REGION_OK);
+  }
+}
+
+TEST_F(Region, AThreadThatEndsSendsItsCachesHome) {
+  std::vector<void *> blocks;
+  {
+    Worker worker;
+    worker.run([&] {
+      thread_watch();
+      for (int i = 0; i < 30; i++) blocks.push_back(take(handle, 200));
+      for (int i = 0; i < 10; i++) put(blocks.back()), blocks.pop_back();
+    });
+    EXPECT_GT(figures(handle).cached, 0u);
+  }
+  EXPECT_EQ(figures(handle).cached, 0u);
+  EXPECT_EQ(figures(handle).live, 20 * std::size_t{208});
+  for (void *block : blocks) put(block);
+}
+
+TEST_F(Region, BlocksGrowInPlaceOrMoveAndStayInTheRegion) {
+  void *block = take(handle, 10);
+  std::memset(block, 1, 10);
+  for (std::size_t bytes : {20, 100, 5000, 100000, 70000, 3 << 20, 12 << 20, 2 << 20, 40, 8}) {
+    block = region_realloc(block, map_lookup(block), bytes);
+    ASSERT_NE(block, nullptr);
+    EXPECT_TRUE(region_owns(handle, block));
+    EXPECT_EQ(std::memcmp(block, "\1\1\1\1\1\1\1\1", 8), 0);
+    EXPECT_GE(region_usable_size(block, map_lookup(block)), bytes);
+    EXPECT_TRUE(region_may_have_size(block, map_lookup(block), bytes, 1, true));
+    hak__check_all();
+  }
+  put(block);
+}
+
+TEST_F(Region, AlignmentIsKept) {
+  for (std::size_t alignment = 1; alignment <= HAK_MIB(4); alignment *= 2)
+    for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, alignment, alignment + 1, std::size_t{70000}}) {
+      void *block = take(handle, bytes, alignment);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0u) << alignment << ", " << bytes;
+      EXPECT_TRUE(region_may_have_size(block, map_lookup(block), bytes, alignment, false)) << alignment << " " << bytes;
+      put(block);
+    }
+}
+
+TEST_F(Region, IsZeroWhereThatIsAskedFor) {
+  for (int round = 0; round < 2; round++)
+    for (std::size_t bytes : {100, 3000, 100000, 700000, 5 << 20}) {
+      void *block = nullptr;
+      ASSERT_EQ(region_alloc(handle, bytes, 1, true, &block), REGION_OK);
+      EXPECT_TRUE(hak_test::is_zero(block, bytes)) << bytes << " bytes, round " << round;
+      std::memset(block, 0xff, bytes);
+      put(block);
+    }
+}
+
+/* ---- Forks -----------------------------------------------------------------------*/
+
+namespace {
+/* 0, or the line that failed. */
+template <class Body> void expect_in_child(Body body) {
+  pid_t child = fork();
+  if (child == 0) {
+    registry_after_fork();
+    _exit(body());
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+}
+#define CHILD_EXPECT(condition) \
+  if (!(condition)) return __LINE__ % 255 + 1
+}  // namespace
+
+TEST_F(Region, AChildEmptiesTheCachesOfThreadsThatItHasNot) {
+  Worker worker;
+  worker.run([&] {
+    void *block = take(handle, 64);
+    put(block);
+  });
+  void *mine = take(handle, 64);
+  put(mine);
+  std::size_t slab_bytes = figures(handle).cached + figures(handle).free;
+  expect_in_child([&] {
+    CHILD_EXPECT(take(handle, 64) == mine); /* its own cache is as it was */
+    region_t *region = registry_enter(handle);
+    CHILD_EXPECT(region->has_forked && region->caches != nullptr);
+    registry_leave(region);
+    region_figures_t now;
+    CHILD_EXPECT(region_figures(handle, &now) == REGION_OK);
+    CHILD_EXPECT(region->caches->thread == thread_number() && region->caches->next == nullptr);
+    CHILD_EXPECT(now.live == 64 && now.live + now.cached + now.free == slab_bytes);
+    hak__check_all();
+    CHILD_EXPECT(region_destroy(handle) == REGION_OK);
+    return 0;
+  });
+}
+
+TEST_F(Region, InAChildNothingIsOnItsWayThatAnotherThreadWasFetching) {
+  std::size_t taken = figures(handle).taken;
+  region_t *region = registry_record(region_number(handle));
+  region->taken_units += 5, region->coming_units += 5; /* as between units_fetch's two visits */
+  hak__check_all();
+  expect_in_child([&] {
+    region_figures_t now;
+    CHILD_EXPECT(region_figures(handle, &now) == REGION_OK);
+    CHILD_EXPECT(now.taken == taken);
+    hak__check_all();
+    return 0;
+  });
+  region->taken_units -= 5, region->coming_units -= 5;
+}
+
+TEST_F(Region, ARegionThatAForkHasTornIsLeftAlone) {
+  void *block = take(handle, 64);
+  void *lone = take(handle, 100000);
+  expect_in_child([&] {
+    region_t *region = registry_record(region_number(handle));
+    atomic32_store_relaxed(&region->busy, thread_number() + 1000); /* by a thread that is not here */
+    registry_after_fork();
+    CHILD_EXPECT(region->is_lost);
+    CHILD_EXPECT(result_of(handle, 200) == REGION_NO_MEMORY);
+    CHILD_EXPECT(result_of(handle, 200000) == REGION_NO_MEMORY);
+    put(block);
+    put(lone);
+    CHILD_EXPECT(error_count() == 0);
+    CHILD_EXPECT(region_destroy(handle) == REGION_OK);
+    CHILD_EXPECT(region_number(region_new(0)) != region_number(handle)); /* words of its number are left */
+    return 0;
+  });
+}

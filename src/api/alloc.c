@@ -5,6 +5,7 @@
 #include "../arena/pages.h"
 #include "../front/bell.h"
 #include "../front/boundary.h"
+#include "../front/sample.h"
 #include "../front/reclaim.h"
 #include "../front/thread.h"
 #include "../int/pressure.h"
@@ -42,7 +43,9 @@ static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
   void *block = huge_alloc(bytes, alignment, zeroed);
   if (block == NULL && reclaim_at_hard_limit(bytes)) block = huge_alloc(bytes, alignment, zeroed);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
-  return block != NULL ? block : no_memory();
+  if (block == NULL) return no_memory();
+  if (HAK_UNLIKELY(record_mean() != 0)) record_lone(block, huge_usable_size(block));
+  return block;
 }
 
 HAK_INLINE void *alloc_class(unsigned size_class) {
@@ -91,9 +94,18 @@ static HAK_NOINLINE void free_any(void *block, uint32_t word) {
   errno = saved_errno;
 }
 
+static HAK_NOINLINE void free_sampled(void *block, uint32_t word) {
+  if (block != NULL && !boundary_free_sampled(block, word)) free_any(block, word);
+}
+
 void alloc_free_slow(void *block) {
-  if (block == NULL) return;
   uint32_t word = map_lookup(block);
+  heap_t *heap = the_heap;
+  if (sample_may_be_on(heap)) {
+    if (HAK_UNLIKELY(!sample_free_quickly(heap, block, word))) free_sampled(block, word);
+    return;
+  }
+  if (block == NULL) return;
   if (!boundary_free_quickly(block, word)) free_any(block, word);
 }
 
@@ -206,6 +218,15 @@ static void *realloc_foreign(void *block, size_t bytes) {
   return moved;
 }
 
+/* ---- Samples (front/record.h): what changes its size is freed and allocated ---*/
+static void *record_changed(void *block) {
+  if (HAK_UNLIKELY(record_mean() != 0) && block != NULL) record_lone(block, alloc_usable_size(block));
+  return block;
+}
+static void record_changes(void *block) {
+  if (HAK_UNLIKELY(record_mean() != 0)) record_freed(block);
+}
+
 /* A lone block may grow where it is, or become huge without being copied. */
 static void *grow_single(void *block, uint32_t word, size_t bytes) {
   unit_t slab = (unit_t)map_unit_of(block);
@@ -230,7 +251,8 @@ static void *realloc_class(void *block, uint32_t word, size_t bytes) {
   if (stays_when_shrunk(old_bytes, bytes)) return block;
   if (bytes < old_bytes) return realloc_smaller(block, old_bytes, bytes);
   if (size_class_is_single(size_class)) {
-    void *grown = grow_single(block, word, bytes);
+    record_changes(block);
+    void *grown = record_changed(grow_single(block, word, bytes));
     if (grown != NULL) return grown;
     if (map_lookup(block) != word) return lost_to_another(block, old_bytes);
   }
@@ -243,12 +265,15 @@ static void *realloc_class(void *block, uint32_t word, size_t bytes) {
 static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
   if (bytes <= min_size(old_bytes, LARGE_MAX_BYTES / 2)) return realloc_smaller(block, old_bytes, bytes);
+  record_changes(block);
   void *moved = huge_realloc(block, bytes);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   bell_ring();
   if (moved == NULL && reclaim_at_hard_limit(bytes)) moved = huge_realloc(block, bytes);
-  if (moved != NULL) return moved;
-  return map_lookup(block) == word_make(0, KIND_HUGE) ? no_memory() : lost_to_another(block, 0);
+  if (moved != NULL) return record_changed(moved);
+  if (map_lookup(block) != word_make(0, KIND_HUGE)) return lost_to_another(block, 0);
+  record_changed(block);
+  return no_memory();
 }
 
 /* It stays in its region. */

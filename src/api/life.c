@@ -5,6 +5,7 @@
  */
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
+#include "../front/sample.h"
 #include "../front/thread.h"
 #include "../int/background.h"
 #include "../observe/report.h"
@@ -38,6 +39,7 @@ static void before_fork(void) {
 static void after_fork_in_parent(void) { gates_open(gates, GATES); }
 static void after_fork_in_child(void) {
   background_after_fork();
+  record_after_fork();
   thread_after_fork();
   registry_after_fork();
   arena_after_fork();
@@ -57,6 +59,7 @@ __attribute__((constructor(101))) static void start(void) {
   char **environment = environ;
 #endif
   config_read(environment);
+  if (config()->sample_bytes != 0) record_start(config()->sample_bytes);
   thread_prepare();
   /* The first one makes the system prepare for it, which takes some microseconds while
    * there is one thread, and ten milliseconds when there are several: for claims. */
@@ -68,5 +71,6 @@ __attribute__((constructor(101))) static void start(void) {
  * thread's magazines are found here at the latest. */
 __attribute__((destructor(101))) static void finish(void) {
   thread_flush();
+  record_finish();
   report_at_exit();
 }

@@ -82,6 +82,9 @@ HAK_INLINE uint32_t bit_range32(unsigned from, unsigned count) {
  * Wrapped, so that no plain access can slip in; the name of each operation
  * carries its ordering, and each use names its partner. */
 typedef struct {
+  uint8_t value;
+} atomic8;
+typedef struct {
   uint32_t value;
 } atomic32;
 typedef struct {
@@ -119,6 +122,7 @@ typedef struct {
   HAK_INLINE bool type##_cas_acq_rel(type *a, word *expected, word v) {                                                \
     return __atomic_compare_exchange_n(&a->value, expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);             \
   }
+HAK_DEFINE_ATOMIC(atomic8, uint8_t)
 HAK_DEFINE_ATOMIC(atomic32, uint32_t)
 HAK_DEFINE_ATOMIC(atomic64, uint64_t)
 

@@ -10,6 +10,7 @@
 #include "decay.h"
 #include "magazine.h"
 #include "reclaim.h"
+#include "sample.h"
 #include "thread.h"
 
 #include <errno.h>
@@ -74,7 +75,8 @@ void boundary_free(void *block, uint32_t word) {
     else if (size_class < TINY_CLASS_COUNT || magazine_is_full_unused(heap, size_class))
       keep = false, remote_free(&heap->owner, block, word);
   }
-  if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
+  if (keep && sample_may_be_on(heap)) magazine_push_sampled(heap, size_class, block);
+  else if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
   surplus_end(&heap->owner);
   thread_leave(heap);
   /* Of what a flush has made too much; a large block is its owner's own time. */
@@ -84,5 +86,13 @@ void boundary_free(void *block, uint32_t word) {
 
 bool boundary_free_quickly(void *block, uint32_t word) {
   heap_t *heap = the_heap;
-  return heap != &the_null_heap && word_owner(word) != heap->owner.id && remote_free_quickly(&heap->owner, block, word);
+  return word_owner(word) != heap->owner.id && remote_free_quickly(&heap->owner, block, word);
+}
+
+bool boundary_free_sampled(void *block, uint32_t word) {
+  heap_t *heap = the_heap;
+  if (record_mean() != 0) record_freed(block);
+  if (heap == &the_null_heap) return false;
+  return word_owner(word) != heap->owner.id ? remote_free_quickly(&heap->owner, block, word)
+                                            : sample_free(heap, block, word);
 }

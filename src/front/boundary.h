@@ -20,8 +20,10 @@ void *boundary_refill(unsigned size_class, bool *is_zero);
 void boundary_free(void *block, uint32_t word);
 
 /* The same for a tiny block of another's, when all there is to do is to add it to
- * the outbox. false: nothing was done. */
+ * the outbox. false: it has not been freed. The thread has a heap, which does not sample. */
 bool boundary_free_quickly(void *block, uint32_t word);
+/* The same for a thread that samples, or is to, or has no heap. A block of its own may be freed, too. */
+bool boundary_free_sampled(void *block, uint32_t word);
 
 HAK_C_END
 #endif

@@ -11,7 +11,7 @@ void *the_null_slot[1];
       REPEAT_16(x)
 static_assert(SIZE_CLASS_COUNT == 144, "the null heap's tables below have so many entries");
 
-/* No owner has the largest number: OWNERS_MOST. */
+/* No owner has such a number: OWNERS_MOST. */
 heap_t the_null_heap = {
     .id_word = 0xFFFFFF00u,
     .top = {REPEAT_144(the_null_slot)},

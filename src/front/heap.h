@@ -48,7 +48,7 @@ typedef struct heap {
       void **top[SIZE_CLASS_COUNT];
       void **limit[SIZE_CLASS_COUNT];
       magazine_t magazines[SIZE_CLASS_COUNT];
-      uint32_t id_word;      /* owner.id as a page-map word with kind 0 */
+      uint32_t id_word;      /* owner.id as a page-map word with kind 0; HEAP_SAMPLES */
       uint32_t events;       /* batch boundaries, to look at the clock now and then */
       size_t capacity_bytes; /* all magazines' capacity in blocks' bytes */
       uint32_t hand;         /* class that was looked at last for room in the budget */
@@ -62,7 +62,8 @@ typedef struct heap {
       set_aside_t set_aside[SET_ASIDE_MOST];
       uint32_t set_aside_count;
       uint64_t tops_seen;
-      void **spare_arrays; /* the smallest ones, linked by their first slots: magazine.c */
+      void **spare_arrays;     /* the smallest ones, linked by their first slots: magazine.c */
+      struct sampler *sampler; /* sample.h; NULL until the first sample is wanted */
     };
     char room[OWNER_ROOM_BYTES];
   };
@@ -77,6 +78,14 @@ HAK_INLINE heap_t *heap_of(owner_t *owner) { return (heap_t *)((char *)owner - O
 #define FOR_EACH_HEAP(heap)                                \
   for (uint32_t id_ = 1; id_ <= pool_owner_count(); id_++) \
     for (heap_t *heap = heap_of(owner_by_id(id_)); heap != NULL; heap = NULL)
+
+HAK_INLINE void **magazine_slots(const heap_t *heap, unsigned size_class) {
+  return heap->limit[size_class] - heap->magazines[size_class].capacity;
+}
+/* Slots in use: blocks, and what stands between them (strip.h, sample.h). */
+HAK_INLINE size_t magazine_count(const heap_t *heap, unsigned size_class) {
+  return (size_t)(heap->top[size_class] - magazine_slots(heap, size_class));
+}
 
 extern void *the_null_slot[1]; /* of all magazines that have no array yet */
 extern heap_t the_null_heap;

@@ -7,6 +7,7 @@
 #include "../slab/slab.h"
 #include "../support/error.h"
 #include "capacity.h"
+#include "sample.h"
 
 #include <string.h>
 
@@ -14,6 +15,7 @@
  * beside all others. */
 enum { BORROWED_MOST = 255, BORROWED_AGAIN = 5, BORROWED_ANEW = 12 };
 enum { HAND_STEPS = 24 };
+enum { STAND_INS_MOST = 2 };
 
 static size_t budget(void) { return capacity_budget(pool_attached_count()); }
 
@@ -117,8 +119,7 @@ static void *pop_stand_in(heap_t *heap, unsigned size_class) {
   return NULL;
 }
 
-void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
-  if (borrows(heap, size_class)) size_class = size_class_coarse(size_class);
+HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   /* A heap that has just been attached may have some already. */
   void *block = magazine_pop(heap, size_class);
   if (block == NULL) block = pop_stand_in(heap, size_class);
@@ -138,6 +139,26 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   return slots[got];
 }
 
+/* The block that is given out may be a sample, and of any magazine that stands in. */
+static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool *is_zero) {
+  unsigned last = (unsigned)max_size(size_class, size_class_stand_in(size_class));
+  int32_t left[STAND_INS_MOST + 1];
+  HAK_ASSERT(last - size_class <= STAND_INS_MOST);
+  for (unsigned c = size_class; c <= last; c++) left[c - size_class] = sample_hold(heap, c);
+  void *block = refill(heap, size_class, is_zero);
+  unsigned served = block != NULL ? word_kind(map_lookup(block)) : 0;
+  bool is_sample = block != NULL && sample_count(heap, served, &left[served - size_class]);
+  for (unsigned c = size_class; c <= last; c++) sample_set(heap, c, left[c - size_class]);
+  if (is_sample) record_allocated(block, size_classes[served].block_bytes, heap->sampler->mean_bytes);
+  return block;
+}
+
+void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
+  if (borrows(heap, size_class)) size_class = size_class_coarse(size_class);
+  if (sample_may_be_on(heap) && sample_notice(heap)) return refill_sampled(heap, size_class, is_zero);
+  return refill(heap, size_class, is_zero);
+}
+
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
@@ -149,12 +170,22 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);
 }
 
+HAK_COLD void magazine_push_sampled(heap_t *heap, unsigned size_class, void *block) {
+  bool is_on = sample_notice(heap);
+  int32_t left = is_on ? sample_hold(heap, size_class) : 0;
+  /* Full is what has no room for block and trap: else a block would be flushed for each that comes. */
+  size_t count = magazine_count(heap, size_class);
+  bool is_full = is_on && left <= (int32_t)count && count + 1 >= heap->magazines[size_class].capacity;
+  if (is_full || !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
+  if (is_on) sample_set(heap, size_class, left);
+}
+
 bool magazine_is_full_unused(const heap_t *heap, unsigned size_class) {
   const magazine_t *m = &heap->magazines[size_class];
   return m->capacity > 0 && !m->missed && heap->top[size_class] == heap->limit[size_class];
 }
 
-size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
+HAK_INLINE size_t flush(heap_t *heap, unsigned size_class, size_t count) {
   size_t held = magazine_count(heap, size_class);
   count = min_size(count, held);
   if (count == 0) return 0;
@@ -163,6 +194,18 @@ size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
   memmove(slots + 1, slots + 1 + count, (held - count) * sizeof *slots);
   heap->top[size_class] = slots + held - count;
   return count * capacity_block_cost(size_class);
+}
+
+static HAK_COLD size_t flush_sampled(heap_t *heap, unsigned size_class, size_t count) {
+  if (!sample_is_on(heap) || sample_is_held(heap, size_class)) return flush(heap, size_class, count);
+  int32_t left = sample_hold(heap, size_class);
+  size_t cost = flush(heap, size_class, count);
+  sample_set(heap, size_class, left);
+  return cost;
+}
+
+size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
+  return sample_may_be_on(heap) ? flush_sampled(heap, size_class, count) : flush(heap, size_class, count);
 }
 
 void magazines_drop(heap_t *heap, size_t capacity_kept) {
@@ -186,13 +229,14 @@ HAK_LOOKS_ON size_t magazine_count_of_others(const heap_t *heap, unsigned size_c
    * that was never true. */
   size_t count = HAK_LOOK(heap->magazines[size_class].capacity) - (size_t)(limit - top);
   if (count > MAX_CAPACITY) return 0;
-  return HAK_UNLIKELY(HAK_LOOK(heap->owner.stripped)) ? count - gaps(top - count, count) : count;
+  bool may_have_gaps = HAK_LOOK(heap->owner.stripped) || sample_trap(heap, size_class) != 0;
+  return HAK_UNLIKELY(may_have_gaps) ? count - gaps(top - count, count) : count;
 }
 
 /* Every block in the magazine is one of this class, in use as its slab sees it. */
-static void check_blocks(void *const *blocks, size_t count, unsigned size_class, bool is_stripped) {
+static void check_blocks(void *const *blocks, size_t count, unsigned size_class, size_t trap, bool is_stripped) {
   for (size_t i = 0; i < count; i++) {
-    if (blocks[i] == NULL && is_stripped) continue;
+    if (blocks[i] == NULL && (is_stripped || i + 1 == trap)) continue;
     uint32_t word = map_lookup(blocks[i]);
     HAK_CHECK(word_kind(word) == size_class && word_owner(word) != 0);
     unit_t slab = slab_first_unit((unit_t)map_unit_of(blocks[i]), size_class);
@@ -209,7 +253,7 @@ void magazines_check(const heap_t *heap) {
     size_t count = magazine_count(heap, c);
     HAK_CHECK(slots[0] == NULL && count <= heap->magazines[c].capacity);
     capacity_bytes += (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
-    if (error_ends_program()) check_blocks(slots + 1, count, c, heap->owner.stripped);
+    if (error_ends_program()) check_blocks(slots + 1, count, c, sample_trap(heap, c), heap->owner.stripped);
   }
   HAK_CHECK(capacity_bytes == heap->capacity_bytes);
 }

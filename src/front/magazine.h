@@ -18,14 +18,6 @@
 
 HAK_C_BEGIN
 
-HAK_INLINE void **magazine_slots(const heap_t *heap, unsigned size_class) {
-  return heap->limit[size_class] - heap->magazines[size_class].capacity;
-}
-/* Blocks in it. */
-HAK_INLINE size_t magazine_count(const heap_t *heap, unsigned size_class) {
-  return (size_t)(heap->top[size_class] - magazine_slots(heap, size_class));
-}
-
 /* A block where the magazine is empty: of a class that may serve instead, or of
  * the magazine, refilled; NULL when there is no memory. */
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
@@ -34,6 +26,8 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
 bool magazine_is_full_unused(const heap_t *heap, unsigned size_class);
 /* Frees a block whose magazine is full. */
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block);
+/* Frees a block in a heap that may sample, whether or not its magazine is full. */
+void magazine_push_sampled(heap_t *heap, unsigned size_class, void *block);
 /* Flushes the oldest blocks, `count` at the most, to their slabs. Returns what that
  * cost: capacity_block_cost. */
 size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count);

@@ -7,6 +7,7 @@
 #include "../support/tally.h"
 #include "capacity.h"
 #include "magazine.h"
+#include "sample.h"
 
 #include <string.h>
 
@@ -116,6 +117,7 @@ static bool flush_below(heap_t *heap) {
 bool strip_now(owner_t *owner) {
   if (HAK_THREAD_SANITIZER) return false; /* it knows neither membarrier nor what the fast path may do */
   heap_t *heap = heap_of(owner);
+  if (sample_may_be_on(heap)) return false; /* its magazines have a NULL already */
   /* With a block set aside, nobody but the thread knows what the slot's NULL means. */
   if (heap->id_word == 0 || heap->set_aside_count > 0) return false;
   return put_floors(heap) || flush_below(heap);

@@ -10,6 +10,7 @@
 #include "capacity.h"
 #include "flush.h"
 #include "magazine.h"
+#include "sample.h"
 #include "strip.h"
 
 #include <pthread.h>
@@ -46,6 +47,7 @@ HAK_INLINE bool enter(heap_t *heap) {
  * gets the heap next, or for tidy_some. */
 static void detach(heap_t *heap) {
   if (!enter(heap)) return;
+  if (sample_may_be_on(heap)) sample_end(heap);
   flush_step(&heap->owner);
   magazines_drop(heap, FIRST_CAPACITY); /* the next thread begins with those */
   HAK_PROBE(thread_end, heap->owner.id);
@@ -101,6 +103,7 @@ static heap_t *attach(void) {
     for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) heap->top[c] = heap->limit[c] = the_null_slot;
     heap->id_word = word_make(heap->owner.id, 0);
   }
+  sample_attach(heap);
   HAK_PROBE(thread_start, heap->owner.id);
   return heap;
 }

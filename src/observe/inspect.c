@@ -6,6 +6,7 @@
 #include "../arena/zone.h"
 #include "../front/capacity.h"
 #include "../front/heap.h"
+#include "../front/record.h"
 #include "../region/region_word.h"
 #include "../support/error.h"
 #include "../support/limit.h"
@@ -59,6 +60,7 @@ static const inspect_field_t fields[] = {
     HAK_INSPECT_MEMBERS("heap.outbox_bits", heap_t, owner.outbox[0].bits, OUTBOX_ENTRIES, sizeof(outbox_entry_t)),
     HAK_INSPECT_MEMBERS("heap.outbox_class", heap_t, owner.outbox[0].size_class, OUTBOX_ENTRIES,
                         sizeof(outbox_entry_t)),
+    HAK_INSPECT_MEMBER("heap.id_word", heap_t, id_word),
     HAK_INSPECT_MEMBER("heap.state", heap_t, owner.state),
     HAK_INSPECT_MEMBER("heap.stripped", heap_t, owner.stripped),
     HAK_INSPECT_MEMBER("heap.process_id", heap_t, owner.process_id),
@@ -98,5 +100,6 @@ __attribute__((visibility("default"), used, retain)) const inspect_root_t hak_in
     .group_count = INSPECT_GROUPS,
     .version = VERSION_TEXT,
     .groups = {GROUP(fields), GROUP(map_inspected), GROUP(zone_inspected), GROUP(kept_inspected),
-               GROUP(metadata_inspected), GROUP(pool_inspected), GROUP(error_inspected), GROUP(limit_inspected)},
+               GROUP(metadata_inspected), GROUP(pool_inspected), GROUP(error_inspected), GROUP(limit_inspected),
+               GROUP(record_inspected)},
 };

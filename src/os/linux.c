@@ -260,9 +260,10 @@ os_moved_t os_move_pages(void *from, void *to, size_t bytes) {
 /* By asking to sleep until a word changes, but for no time at all: EFAULT says that it
  * cannot be read. The call is one that every program with threads makes. */
 bool os_is_readable(const void *address) {
+  const uint32_t unlikely = 0x6C17A5B3; /* a word that is as expected costs a sleep, be it of no time */
   const struct timespec no_time = {0};
   const uint32_t *word = (const uint32_t *)align_down((uintptr_t)address, sizeof *word);
-  return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &no_time, NULL, 0) == 0 || errno != EFAULT;
+  return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, unlikely, &no_time, NULL, 0) == 0 || errno != EFAULT;
 }
 
 /* ---- Time, identity --------------------------------------------------------*/

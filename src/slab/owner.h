@@ -122,9 +122,10 @@ enum {
 };
 static_assert(OWNER_STRIDE_BYTES == 4096, "a heap takes 4 KiB");
 
-/* The page map's words have 24 bits for an owner, and the largest number is that of
- * the heap that is none (the_null_heap). */
-enum { OWNERS_MOST = (1 << (32 - KIND_BITS)) - 2 };
+/* The page map's words have 24 bits for an owner. The highest is never set in one: a heap whose
+ * id_word has it is at home nowhere (the_null_heap, and what front/sample.h does). The system
+ * has no more than half as many threads. */
+enum { OWNERS_MOST = (1 << (32 - KIND_BITS - 1)) - 1 };
 
 HAK_INLINE owner_t *owner_by_id(uint32_t id) {
   HAK_ASSERT(id > 0 && id <= OWNERS_MOST);

@@ -53,10 +53,8 @@ static bool parse_reserve(const char *text, void *out) {
   *(size_t *)out = HAK_GIB((size_t)1 << log2_floor(number));
   return true;
 }
-/* Bytes, or "K", "M", "G" or "T" of them: as much as the allocator needs itself at the least;
- * 0 is none. */
-static bool parse_bytes(const char *text, void *out) {
-  const size_t least = HAK_MIB(1), most = HAK_GIB(1024 * 1024);
+/* Bytes, or "K", "M", "G" or "T" of them; 0 is none. */
+static bool parse_between(const char *text, size_t least, size_t most, void *out) {
   static const char suffixes[] = "KMGT";
   size_t number = 0;
   if (*text < '0' || *text > '9') return false;
@@ -68,6 +66,11 @@ static bool parse_bytes(const char *text, void *out) {
   *(size_t *)out = number;
   return true;
 }
+/* As much as the allocator needs itself at the least. */
+static bool parse_bytes(const char *text, void *out) {
+  return parse_between(text, HAK_MIB(1), HAK_GIB(1024 * 1024), out);
+}
+static bool parse_sample(const char *text, void *out) { return parse_between(text, 1, HAK_GIB(1), out); }
 /* A copy: some programs write their title over the environment. */
 static bool parse_path(const char *text, void *out) {
   static char path[4096];
@@ -88,6 +91,7 @@ static const struct variable {
     {"HAKMEM_INT", parse_over_time, &settings.over_time, "on, inline or off"},
     {"HAKMEM_PROFILE", parse_profile, &settings.profile, "speed, balanced or memory"},
     {"HAKMEM_RESERVE", parse_reserve, &settings.reserve_bytes, "1G to 16T"},
+    {"HAKMEM_SAMPLE", parse_sample, &settings.sample_bytes, "0, or 1 to 1G"},
     {"HAKMEM_SOFT_LIMIT", parse_bytes, &settings.soft_limit, "0, or 1M to 1024T"},
     {"HAKMEM_STATS", parse_report, &settings.report, "0, 1 or classes"},
     {"HAKMEM_STATS_FILE", parse_path, &settings.stats_file, "a path of at most 4095 bytes"},

@@ -23,6 +23,7 @@ typedef struct {
   size_t reserve_bytes;   /* HAKMEM_RESERVE; 0, the default: by the machine   */
   size_t hard_limit;      /* HAKMEM_HARD_LIMIT, in bytes; 0, the default: none */
   size_t soft_limit;      /* HAKMEM_SOFT_LIMIT, likewise                          */
+  size_t sample_bytes;    /* HAKMEM_SAMPLE, in bytes; 0, the default: none      */
   const char *stats_file; /* HAKMEM_STATS_FILE, default none                      */
 } config_t;
 

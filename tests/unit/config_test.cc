@@ -103,6 +103,26 @@ TEST(Config, LimitsAreBytes) {
                      "hakmem: " + name + "='" + value + "' is ignored: expected 0, or 1M to 1024T\n");
 }
 
+TEST(Config, SamplesAreSoManyBytesApart) {
+  struct {
+    const char *entry;
+    size_t bytes;
+  } good[] = {
+      {"HAKMEM_SAMPLE=0", 0}, {"HAKMEM_SAMPLE=1", 1}, {"HAKMEM_SAMPLE=512K", 512 << 10}, {"HAKMEM_SAMPLE=1G", 1 << 30}};
+  for (const auto &each : good) {
+    hak_test::Outcome outcome = hak_test::in_child([&] {
+      const char *environment[] = {each.entry, nullptr};
+      config_read(const_cast<char *const *>(environment));
+      return config()->sample_bytes == each.bytes ? 0 : 1;
+    });
+    EXPECT_TRUE(outcome.exited_with(0)) << each.entry << ": " << outcome.describe();
+    EXPECT_EQ(outcome.err, "");
+  }
+  for (const char *value : {"", "1T", "1025M", "-1", "1KB"})
+    expect_warning((std::string("HAKMEM_SAMPLE=") + value).c_str(),
+                   std::string("hakmem: HAKMEM_SAMPLE='") + value + "' is ignored: expected 0, or 1 to 1G\n");
+}
+
 TEST(Config, WhatIsDecidedOverTimeAndTheProfileAreWords) {
   const auto settings = [](const char *entry) {
     hak_test::Outcome outcome = hak_test::in_child([&] {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::limits::Limit;
+use crate::profile::arguments::Profile;
 
 /// Runs, compares and measures programs under hakmem and other memory allocators, and looks into running ones.
 #[derive(Parser)]
@@ -33,6 +34,7 @@ pub enum Command {
     Report(Report),
     Inspect(Inspect),
     Dump(Dump),
+    Profile(Profile),
     Top(Top),
     Diff(Diff),
 }
@@ -387,7 +389,7 @@ pub struct Diff {
     pub after: PathBuf,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let milliseconds = match unit {

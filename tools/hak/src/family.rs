@@ -40,6 +40,17 @@ impl Family {
         self.first.as_raw_nonzero().get().cast_unsigned()
     }
 
+    /// How the program ended, if it has; hands on the signals that have come. Does not wait.
+    pub fn poll(&mut self) -> Option<ExitStatus> {
+        for origin in self.signals.pending().collect::<Vec<_>>() {
+            if origin.signal != SIGCHLD && self.status.is_none() {
+                hand_on(self.first, &origin);
+            }
+        }
+        self.take_ended();
+        self.status
+    }
+
     /// Until the program and all that it has left behind have ended. How the program ended.
     pub fn wait(&mut self) -> ExitStatus {
         loop {

@@ -26,6 +26,7 @@ mod measure;
 mod output;
 mod places;
 mod process;
+mod profile;
 mod program;
 mod progress;
 mod proof;
@@ -82,6 +83,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Inspect(arguments) => commands::inspect::run(&arguments),
         Command::Dump(arguments) => commands::dump::run(&arguments),
         Command::Top(arguments) => commands::top::run(&arguments),
+        Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Diff(arguments) => commands::diff::run(&arguments),
     }
 }

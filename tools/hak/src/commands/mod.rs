@@ -11,6 +11,7 @@ pub mod generate;
 pub mod inspect;
 pub mod peers;
 mod plan;
+pub mod profile;
 pub mod report;
 pub mod rows;
 pub mod run;

@@ -18,19 +18,7 @@ use crate::library;
 use crate::program::{self, Way};
 
 pub fn run(arguments: Run) -> Result<u8> {
-    let library = library::hakmem(arguments.library.as_deref(), None)?;
-    let [name, words @ ..] = arguments.command.as_slice() else {
-        unreachable!("clap requires a command");
-    };
-    let way = program::check(name, &library::describe(&library)?)?;
-
-    let mut command = Command::new(name);
-    command.args(words).envs(arguments.env.iter().cloned());
-    if way == Way::Preloaded {
-        let given = arguments.env.iter().rev().find(|(name, _)| name == "LD_PRELOAD");
-        let given = given.map(|(_, value)| OsString::from(value));
-        command.env("LD_PRELOAD", in_front(&library, given.or_else(|| env::var_os("LD_PRELOAD"))));
-    }
+    let mut command = command(&arguments.command, &arguments.env, arguments.library.as_deref())?;
     if arguments.stats {
         let taken = |name: &str| name == "HAKMEM_STATS_FILE";
         if env::var_os("HAKMEM_STATS_FILE").is_some() || arguments.env.iter().any(|(name, _)| taken(name)) {
@@ -43,6 +31,24 @@ pub fn run(arguments: Run) -> Result<u8> {
     Err(cannot_start(&command, &error))
 }
 
+/// The command, under hakmem.
+pub fn command(words: &[OsString], env: &[(String, String)], library: Option<&Path>) -> Result<Command> {
+    let library = library::hakmem(library, None)?;
+    let [name, words @ ..] = words else {
+        unreachable!("clap requires a command");
+    };
+    let way = program::check(name, &library::describe(&library)?)?;
+
+    let mut command = Command::new(name);
+    command.args(words).envs(env.iter().cloned());
+    if way == Way::Preloaded {
+        let given = env.iter().rev().find(|(name, _)| name == "LD_PRELOAD");
+        let given = given.map(|(_, value)| OsString::from(value));
+        command.env("LD_PRELOAD", in_front(&library, given.or_else(|| env::var_os("LD_PRELOAD"))));
+    }
+    Ok(command)
+}
+
 fn in_front(library: &Path, others: Option<OsString>) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {
@@ -52,7 +58,7 @@ fn in_front(library: &Path, others: Option<OsString>) -> OsString {
     list
 }
 
-fn cannot_start(command: &Command, error: &std::io::Error) -> anyhow::Error {
+pub fn cannot_start(command: &Command, error: &std::io::Error) -> anyhow::Error {
     failure(CANNOT_RUN, format!("cannot start {}: {error}", command.get_program().display()))
 }
 
@@ -70,7 +76,7 @@ fn with_statistics(mut command: Command) -> Result<u8> {
 
 /// A program that a signal killed should look so to hak's parent too. The memory that it dumped is not
 /// replaced by hak's.
-fn end_as(status: ExitStatus) -> u8 {
+pub fn end_as(status: ExitStatus) -> u8 {
     if let Some(signal) = status.signal() {
         let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
         let _ = signal_hook::low_level::emulate_default_handler(signal);

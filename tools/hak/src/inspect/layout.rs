@@ -59,6 +59,8 @@ pub struct HeapFields {
     pub outbox_class: Field,
     pub state: Field,
     pub stripped: Field,
+    /// With its highest bit while the heap samples: then there is a NULL in its magazines.
+    pub id_word: Field,
     pub process_id: Field,
     pub thread_id: Field,
     pub refills: Field,
@@ -213,6 +215,7 @@ fn heap(root: &Root) -> Result<HeapFields> {
         outbox_class: root.member("heap.outbox_class")?,
         state: root.member("heap.state")?,
         stripped: root.member("heap.stripped")?,
+        id_word: root.member("heap.id_word")?,
         process_id: root.member("heap.process_id")?,
         thread_id: root.member("heap.thread_id")?,
         refills: root.member("heap.refills")?,

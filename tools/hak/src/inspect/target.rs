@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! A process: its mappings, and its memory, read from outside.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -91,6 +91,32 @@ impl Target {
             return Err(failure(SOMETHING_FAILED, message));
         }
         Ok(into)
+    }
+
+    /// Into memory of the process, which it shares with nobody.
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let pid = libc::pid_t::try_from(self.pid)?;
+        let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let remote = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: bytes.len() };
+        let put = match &self.way {
+            // SAFETY: the local piece is only read; the other is an address in the other process.
+            Way::Calls => {
+                usize::try_from(unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) })
+                    .map_err(|_| io::Error::last_os_error())
+            }
+            Way::File(_) => {
+                OpenOptions::new().write(true).open(self.file("mem")).and_then(|file| file.write_at(bytes, at))
+            }
+        };
+        match put {
+            Ok(put) if put == bytes.len() => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err(self.denied(&error)),
+            _ => {
+                self.check()?;
+                let message = format!("process {}: nothing can be written at {at:#x}, where its tables were", self.pid);
+                Err(failure(SOMETHING_FAILED, message))
+            }
+        }
     }
 
     /// Returns how many of the pieces could not be read.

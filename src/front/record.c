@@ -1,0 +1,282 @@
+/* See record.h. SPDX-License-Identifier: MIT */
+#include "record.h"
+
+#include "../arena/metadata.h"
+#include "../os/os.h"
+
+#include <string.h>
+
+/* All of it in one piece, of which only what is used is ever touched. */
+typedef struct {
+  record_event_t events[RECORD_EVENTS];
+  record_stack_t stacks[RECORD_STACKS];
+  atomic64 watched[RECORD_WATCHED];
+  atomic8 pages[RECORD_PAGES];
+} record_t;
+enum { WINDOW = HAK_CACHE_LINE / sizeof(atomic64) };
+static_assert(sizeof(record_t) <= HAK_MIB(8), "of a power of two");
+
+record_control_t record_control;
+static record_t *the_record;                             /* release when it is made: pairs with record_now */
+static atomic64 event_count, stack_count, dropped_count; /* relaxed: events' own numbers order them */
+static atomic32 is_ending;
+
+static record_t *record_now(void) { return __atomic_load_n(&the_record, __ATOMIC_ACQUIRE); }
+
+bool record_prepare(void) {
+  static hak_lock_t lock;
+  if (record_now() != NULL) return true;
+  /* Only a signal handler can find it taken by its own thread: then there are no samples for now. */
+  if (lock_is_mine(&lock)) return false;
+  lock_acquire(&lock);
+  /* Never given back, so nobody else has written to an array of that size: it is zero. */
+  if (record_now() == NULL) __atomic_store_n(&the_record, metadata_take(HAK_MIB(8)), __ATOMIC_RELEASE);
+  lock_release(&lock);
+  return record_now() != NULL;
+}
+
+void record_start(uint64_t mean_bytes) { atomic64_store_relaxed(&record_control.mean_bytes, mean_bytes); }
+
+/* ---- Chance ------------------------------------------------------------------------*/
+
+/* A number between 0 and 1, exclusive, of 2^52. SplitMix64: a counter, well mixed, so that threads
+ * need no state of their own. */
+static double random_fraction(void) {
+  static atomic64 counter;
+  uint64_t z = atomic64_add_relaxed(&counter, 0x9E3779B97F4A7C15u) + (uintptr_t)&counter;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  z ^= z >> 31;
+  return ((double)(z >> 12) + 0.5) / (double)((uint64_t)1 << 52);
+}
+
+/* The natural logarithm, without a library of mathematics: that of the power of two, and a row
+ * in z = (m - 1) / (m + 1), |z| <= 1/3, for the rest; exact to nine digits. */
+static double logarithm(double x) {
+  int exponent = 0;
+  for (; x < 1.0; x *= 2) exponent--;
+  double z = (x - 1) / (x + 1), square = z * z, sum = 0;
+  for (int k = 17; k > 0; k -= 2) sum = sum * square + 1.0 / k;
+  return exponent * 0.69314718055994531 + 2 * z * sum;
+}
+
+uint64_t record_draw(uint64_t mean_bytes) { return (uint64_t)(-logarithm(random_fraction()) * (double)mean_bytes); }
+
+/* ---- Stacks ------------------------------------------------------------------------*/
+
+/* Words of the stack are the thread's, whatever a sanitizer has put between its variables. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static void copy_words(uint64_t *to,
+                                                                                      const uint64_t *from,
+                                                                                      size_t words) {
+  for (size_t i = 0; i < words; i++) to[i] = HAK_LOOK(from[i]);
+}
+
+/* How much lies on the stack from `from` on, up to `most` bytes. A thread may run on a stack of
+ * its own making, whose end nobody knows: the system is asked page by page. */
+static size_t readable_bytes(uintptr_t from, size_t most) {
+  size_t page = os_page_bytes();
+  uintptr_t end = align_up(from + 1, page);
+  while (end < from + most && os_is_readable((const void *)end)) end += page;
+  return min_size(end - from, most);
+}
+
+/* The registers that lead from here to the caller, and where that was. x86-64: rsp, rbp; aarch64: sp, x29,
+ * x30. */
+static HAK_NOINLINE void fill(record_stack_t *stack) {
+  uint64_t *r = stack->registers;
+#if defined(__x86_64__)
+  __asm__ volatile("movq %%rsp, 0(%1)\n movq %%rbp, 8(%1)\n leaq 0(%%rip), %0" : "=&r"(stack->pc) : "r"(r) : "memory");
+#elif defined(__aarch64__)
+  uint64_t here;
+  __asm__ volatile("mov %0, sp\n str %0, [%1]\n stp x29, x30, [%1, 8]\n adr %0, ." : "=&r"(here) : "r"(r) : "memory");
+  stack->pc = here;
+#endif
+  stack->bytes = align_down(readable_bytes(r[0], sizeof stack->contents), sizeof(uint64_t));
+  copy_words(stack->contents, (const uint64_t *)r[0], stack->bytes / sizeof(uint64_t));
+}
+
+/* ---- The rings ------------------------------------------------------------------------*/
+
+/* Takes the next number, if there is a place for it. Acquire: pairs with the reader, who has read what lies there. */
+static bool number_take(atomic64 *count, const atomic64 *drained, uint64_t places, uint64_t *number) {
+  *number = atomic64_load_relaxed(count);
+  do {
+    if (*number - atomic64_load_acquire(drained) >= places) return false;
+  } while (!atomic64_cas_relaxed(count, number, *number + 1));
+  return true;
+}
+/* Whether the place is the caller's, who has taken the number. */
+static bool place_take(atomic64 *number, uint64_t mine) {
+  uint64_t was = atomic64_load_relaxed(number);
+  return was <= mine && atomic64_cas_acquire(number, &was, RECORD_BUSY);
+}
+/* Release: who reads the number from outside reads what was written before. */
+static void place_leave(atomic64 *number, uint64_t mine) { atomic64_store_release(number, mine + 1); }
+
+/* The reader is gone without a word. */
+static void check_reader(uint64_t now_ms) {
+  static atomic32 beat;
+  static atomic64 beat_ms;
+  uint32_t now = atomic32_load_relaxed(&record_control.beat);
+  if (now != atomic32_load_relaxed(&beat) || atomic64_load_relaxed(&beat_ms) == 0) {
+    atomic32_store_relaxed(&beat, now);
+    atomic64_store_relaxed(&beat_ms, now_ms);
+  } else if (now_ms > atomic64_load_relaxed(&beat_ms) + RECORD_LEASE_MS) {
+    atomic64_store_relaxed(&record_control.mean_bytes, 0);
+    atomic64_store_relaxed(&beat_ms, 0);
+  }
+}
+
+static uint64_t take_stack(record_t *record) {
+  uint64_t number;
+  if (!number_take(&stack_count, &record_control.stacks_drained, RECORD_STACKS, &number)) return 0;
+  record_stack_t *stack = &record->stacks[number % RECORD_STACKS];
+  if (!place_take(&stack->number, number)) return 0;
+  fill(stack);
+  place_leave(&stack->number, number);
+  return number + 1;
+}
+
+static bool add_event(record_t *record, record_event_t event) {
+  uint64_t number;
+  record_event_t *place = NULL;
+  if (number_take(&event_count, &record_control.drained, RECORD_EVENTS, &number))
+    place = &record->events[number % RECORD_EVENTS];
+  if (place == NULL || !place_take(&place->number, number)) {
+    atomic64_add_relaxed(&dropped_count, 1);
+    return false;
+  }
+  memcpy(&place->kind, &event.kind, sizeof event - offsetof(record_event_t, kind));
+  place_leave(&place->number, number);
+  return true;
+}
+
+/* ---- What is watched ---------------------------------------------------------------*/
+static atomic8 *page_of(record_t *record, const void *block) { return &record->pages[record_page(block)]; }
+const atomic8 *record_pages(void) { return record_now()->pages; }
+/* One that has ever been full stays so: nobody knows then how many there are. */
+static void page_add(atomic8 *page, int change) {
+  uint8_t was = atomic8_load_relaxed(page);
+  while (was != UINT8_MAX && !atomic8_cas_relaxed(page, &was, (uint8_t)(was + change))) {}
+}
+static atomic64 *window_of(record_t *record, const void *block) {
+  uint64_t mixed = ((uintptr_t)block >> 4) * 0x9E3779B97F4A7C15u >> 32;
+  return &record->watched[mixed % (RECORD_WATCHED / WINDOW) * WINDOW];
+}
+/* Relaxed: what hands the block over orders it. false: there is no room. */
+static bool watch(record_t *record, void *block) {
+  atomic64 *window = window_of(record, block);
+  for (unsigned i = 0; i < WINDOW; i++) {
+    uint64_t none = 0;
+    if (!atomic64_cas_relaxed(&window[i], &none, (uintptr_t)block)) continue;
+    page_add(page_of(record, block), 1);
+    return true;
+  }
+  return false;
+}
+
+static bool forget(void *block) {
+  record_t *record = record_now();
+  if (record == NULL || HAK_LIKELY(atomic8_load_relaxed(page_of(record, block)) == 0)) return false;
+  atomic64 *window = window_of(record, block);
+  for (unsigned i = 0; i < WINDOW; i++) {
+    uint64_t address = (uintptr_t)block;
+    if (atomic64_load_relaxed(&window[i]) != address || !atomic64_cas_relaxed(&window[i], &address, 0)) continue;
+    page_add(page_of(record, block), -1);
+    return true;
+  }
+  return false;
+}
+
+/* ---- Samples --------------------------------------------------------------------------*/
+HAK_COLD void record_allocated(void *block, size_t bytes, uint64_t mean_bytes) {
+  if (!record_prepare()) return;
+  record_t *record = record_now();
+  uint64_t now_ms = os_now_ms();
+  check_reader(now_ms);
+  if (!watch(record, block)) {
+    atomic64_add_relaxed(&dropped_count, 1);
+    return;
+  }
+  bool is_told = add_event(record, (record_event_t){.kind = RECORD_ALLOCATED,
+                                                    .thread_id = os_thread_id(),
+                                                    .block = (uintptr_t)block,
+                                                    .bytes = bytes,
+                                                    .mean_bytes = mean_bytes,
+                                                    .stack = take_stack(record),
+                                                    .time_ms = now_ms});
+  if (!is_told) forget(block);
+}
+
+void record_freed(void *block) {
+  if (!forget(block)) return;
+  add_event(record_now(),
+            (record_event_t){
+                .kind = RECORD_FREED, .thread_id = os_thread_id(), .block = (uintptr_t)block, .time_ms = os_now_ms()});
+}
+
+void record_lone(void *block, size_t bytes) {
+  uint64_t mean = record_mean();
+  if (mean != 0 && record_draw(mean) < bytes) record_allocated(block, bytes, mean);
+}
+
+/* ---- The end, and forks -----------------------------------------------------------------*/
+void record_finish(void) {
+  if (record_mean() == 0 || record_now() == NULL) return;
+  atomic32_store_release(&is_ending, 1);
+  /* The second beat from now is of a round that has begun after this was said. */
+  uint32_t beat = atomic32_load_relaxed(&record_control.beat);
+  for (int i = 0; i < RECORD_EXIT_MS && record_mean() != 0; i++) {
+    bool is_read = atomic64_load_relaxed(&record_control.drained) >= atomic64_load_relaxed(&event_count);
+    if (is_read && atomic32_load_relaxed(&record_control.beat) - beat >= 2) return;
+    os_sleep(1);
+  }
+}
+
+void record_after_fork(void) {
+  atomic64_store_relaxed(&record_control.mean_bytes, 0);
+  atomic32_store_relaxed(&record_control.reader, 0);
+}
+
+#define NUMBER(name, number) HAK_INSPECT_NUMBER("sample." name, number)
+#define VARIABLE(name, variable) HAK_INSPECT_VARIABLE("sample." name, variable)
+#define EVENT(member) HAK_INSPECT_MEMBER("sample.event." #member, record_event_t, member)
+#define STACK(member) HAK_INSPECT_MEMBER("sample.stack." #member, record_stack_t, member)
+const inspect_field_t record_inspected[36] = {
+    NUMBER("events", RECORD_EVENTS),
+    NUMBER("stacks", RECORD_STACKS),
+    NUMBER("watched", RECORD_WATCHED),
+    NUMBER("pages", RECORD_PAGES),
+    NUMBER("mean_most", RECORD_MEAN_MOST),
+    NUMBER("allocated", RECORD_ALLOCATED),
+    NUMBER("freed", RECORD_FREED),
+    NUMBER("event_bytes", sizeof(record_event_t)),
+    NUMBER("stack_bytes", sizeof(record_stack_t)),
+    NUMBER("at.events", offsetof(record_t, events)),
+    NUMBER("at.stacks", offsetof(record_t, stacks)),
+    NUMBER("at.watched", offsetof(record_t, watched)),
+    NUMBER("at.pages", offsetof(record_t, pages)),
+    VARIABLE("record", the_record),
+    VARIABLE("mean_bytes", record_control.mean_bytes),
+    VARIABLE("drained", record_control.drained),
+    VARIABLE("stacks_drained", record_control.stacks_drained),
+    VARIABLE("stack_count", stack_count),
+    VARIABLE("beat", record_control.beat),
+    VARIABLE("reader", record_control.reader),
+    VARIABLE("event_count", event_count),
+    VARIABLE("dropped_count", dropped_count),
+    VARIABLE("is_ending", is_ending),
+    EVENT(number),
+    EVENT(kind),
+    EVENT(thread_id),
+    EVENT(block),
+    EVENT(bytes),
+    EVENT(mean_bytes),
+    EVENT(stack),
+    EVENT(time_ms),
+    STACK(number),
+    STACK(bytes),
+    STACK(pc),
+    HAK_INSPECT_MEMBERS("sample.stack.registers", record_stack_t, registers[0], RECORD_REGISTERS, sizeof(uint64_t)),
+    HAK_INSPECT_MEMBERS("sample.stack.contents", record_stack_t, contents[0], 1, 0),
+};

@@ -1,0 +1,96 @@
+/*
+ * Which allocations are samples: each byte that a thread is given of a class is one with the
+ * same chance, and the block that it lies in is recorded (record.h).
+ *
+ * The fast path knows nothing of it. For each class the thread draws how many blocks go by
+ * until the next sample, its `left`, and has that many blocks lie in the magazine above a NULL, the
+ * "trap". The pop that reads it takes the slow path, as where the magazine is empty, and is
+ * the sample.
+ *
+ *        slots[0]  slots[1] … slots[t]  slots[t+1] … slots[t+left]
+ *          NULL     oldest     NULL                   newest
+ *                              trap                   ^ top
+ *
+ * A push would move the trap down by one without anybody's knowledge. So, while a thread samples,
+ * the number that its frees compare with is no owner's (HEAP_SAMPLES in `id_word`): every free takes
+ * the slow path, which pushes and moves the trap up by one (sample_free). There frees of
+ * samples are noticed, too.
+ *
+ * Invariant, for each class of a heap that samples, outside of the slow paths:
+ *   trap > 0:   slots[trap] = NULL, a block at least lies below it, and left = top - slots - trap
+ *   trap <= 0:  no slot but the first is NULL,             and left = top - slots - trap
+ * In one that does not any more, trap = 0.
+ * In the slow paths, whoever changes a magazine holds it: between sample_hold and sample_set the trap
+ * is out of it, and `left` in the caller's hands.
+ *
+ * A thread begins and ends by itself, at its next slow path. Who wants samples from outside stores
+ * what it wants (record_control) and then sets the highest byte of each heap's id_word, which sends
+ * the thread's next free there; a new thread looks when it gets its heap.
+ *
+ * The calls are the owning thread's, or those of who stands in for it (owner.h).
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_SAMPLE_H
+#define HAK_SAMPLE_H
+
+#include "heap.h"
+#include "record.h"
+
+HAK_C_BEGIN
+
+#define HEAP_SAMPLES 0x80000000u
+
+struct sampler {
+  uint64_t mean_bytes;  /* that `left` was drawn for; 0: the heap does not sample */
+  const atomic8 *pages; /* record_pages */
+  int32_t trap[SIZE_CLASS_COUNT];
+};
+enum { SAMPLE_HELD = INT32_MIN };
+
+/* Whether the slow path is to ask sample_notice. */
+HAK_INLINE bool sample_may_be_on(const heap_t *heap) { return HAK_UNLIKELY(heap->id_word >= HEAP_SAMPLES); }
+HAK_INLINE bool sample_is_on(const heap_t *heap) {
+  return sample_may_be_on(heap) && heap->sampler != NULL && heap->sampler->mean_bytes != 0;
+}
+/* Begins or ends sampling, as is wanted now. Returns whether the heap samples. No magazine is held. */
+bool sample_notice(heap_t *heap);
+/* A thread that gets this heap samples if somebody wants that. */
+void sample_attach(heap_t *heap);
+void sample_end(heap_t *heap);
+
+/* Takes the trap out. */
+int32_t sample_hold(heap_t *heap, unsigned size_class);
+HAK_INLINE bool sample_is_held(const heap_t *heap, unsigned size_class) {
+  return heap->sampler->trap[size_class] == SAMPLE_HELD;
+}
+/* Puts it back. A magazine that is full loses a block for it. */
+void sample_set(heap_t *heap, unsigned size_class, int32_t left);
+/* A block of the class has been taken out of a magazine that is held. Returns whether it is a sample. */
+bool sample_count(heap_t *heap, unsigned size_class, int32_t *left);
+
+/* Frees a block of this heap, which is no sample. false: nothing was done. */
+bool sample_free(heap_t *heap, void *block, uint32_t word);
+/* The same where there is least to do: the block is on a page without samples, and the trap in no slot. A
+ * forked child may see the push without its count; it does not sample. */
+HAK_INLINE bool sample_free_quickly(heap_t *heap, void *block, uint32_t word) {
+  struct sampler *sampler = heap->sampler;
+  size_t size_class = word ^ heap->id_word ^ HEAP_SAMPLES;
+  if (sampler == NULL || size_class >= SIZE_CLASS_COUNT) return false;
+  void **top = heap->top[size_class];
+  int32_t trap = sampler->trap[size_class];
+  if (HAK_UNLIKELY(trap >= 0) || HAK_UNLIKELY(top == heap->limit[size_class])) return false;
+  if (HAK_UNLIKELY(sampler->mean_bytes != record_mean())) return false;
+  if (HAK_UNLIKELY(atomic8_load_relaxed(&sampler->pages[record_page(block)]) != 0)) return false;
+  top[1] = block;
+  __atomic_signal_fence(__ATOMIC_RELEASE); /* as magazine_push */
+  heap->top[size_class] = top + 1;
+  sampler->trap[size_class] = trap + 1;
+  return true;
+}
+
+/* Where a heap's trap lies in its magazine; 0: in none. For who looks at other threads' heaps, too. */
+size_t sample_trap(const heap_t *heap, unsigned size_class);
+
+HAK_C_END
+#endif

@@ -1,0 +1,287 @@
+/* Samples of allocations: which ones are taken, and what is said of them. SPDX-License-Identifier: MIT */
+#include "layers.h"
+
+#include <front/sample.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+const inspect_field_t &field(const std::string &name) {
+  for (const inspect_field_t &f : record_inspected)
+    if (name == f.name) return f;
+  throw std::runtime_error("no field " + name);
+}
+uint64_t number(const std::string &name) { return reinterpret_cast<uintptr_t>(field(name).at); }
+uint64_t variable(const std::string &name) {
+  return atomic64_load_relaxed(static_cast<const atomic64 *>(field(name).at));
+}
+const char *record_base() {
+  return static_cast<const char *>(
+      __atomic_load_n(static_cast<void *const *>(field("sample.record").at), __ATOMIC_ACQUIRE));
+}
+
+/* Reads as a reader outside does, and says what became of it. */
+struct Reader {
+  /* All that came before is read. */
+  Reader() { say(); }
+  void say() {
+    atomic64_store_release(&record_control.drained, next);
+    atomic64_store_release(&record_control.stacks_drained, variable("sample.stack_count"));
+  }
+  uint64_t next = variable("sample.event_count"), dropped = variable("sample.dropped_count");
+  std::vector<record_event_t> events;
+
+  void drain() {
+    auto *places = reinterpret_cast<const record_event_t *>(record_base() + number("sample.at.events"));
+    for (uint64_t end = variable("sample.event_count"); next < end; next++) {
+      const record_event_t &place = places[next % RECORD_EVENTS];
+      ASSERT_EQ(atomic64_load_acquire(&place.number), next + 1);
+      events.push_back(place);
+    }
+    say();
+  }
+  /* The bytes that were allocated, by the sizes of the blocks, as the samples tell. */
+  std::map<uint64_t, double> bytes() {
+    std::map<uint64_t, double> sums;
+    for (const record_event_t &e : events) {
+      if (e.kind != RECORD_ALLOCATED) continue;
+      double size = static_cast<double>(e.bytes), mean = static_cast<double>(e.mean_bytes);
+      sums[e.bytes] += size / -std::expm1(-size / mean);
+    }
+    return sums;
+  }
+};
+
+/* Samples are wanted while it lives, of threads that begin in that time. */
+struct Wanted {
+  explicit Wanted(uint64_t mean) { record_start(mean); }
+  ~Wanted() { record_start(0); }
+};
+
+template <typename Body> void in_thread(Body body) { std::thread(body).join(); }
+
+struct Site {
+  size_t bytes, batch;
+};
+
+/* Rounds of a batch of each site, freed in one order or the other. */
+void work(const std::vector<Site> &sites, int rounds, bool lifo, Reader &reader) {
+  for (int r = 0; r < rounds; r++) {
+    for (const Site &site : sites) {
+      std::vector<void *> blocks(site.batch);
+      for (void *&block : blocks) block = hak_malloc(site.bytes);
+      if (lifo) std::reverse(blocks.begin(), blocks.end());
+      for (void *block : blocks) hak_free(block);
+    }
+    if (r % 4 == 0) reader.drain();
+  }
+  reader.drain();
+}
+
+}  // namespace
+
+class SampleShares : public testing::TestWithParam<std::tuple<std::vector<Site>, int, bool>> {};
+
+/* Each site's bytes, from samples alone, are what it allocated: whether blocks come and go one by one, and no
+ * magazine ever runs empty, or in batches that are just as long as magazines or as distances of samples. At some
+ * ten thousand samples a site, 5 % are five standard deviations. */
+TEST_P(SampleShares, AreWhatWasAllocated) {
+  auto [sites, rounds, lifo] = GetParam();
+  Wanted wanted(16 * 1024);
+  Reader reader;
+  in_thread([&, &sites = sites, rounds = rounds, lifo = lifo] { work(sites, rounds, lifo, reader); });
+  auto seen = reader.bytes();
+  for (const Site &site : sites) {
+    double truth = static_cast<double>(site.bytes) * static_cast<double>(site.batch) * rounds;
+    EXPECT_NEAR(seen[site.bytes] / truth, 1.0, 0.05) << site.bytes << " bytes in batches of " << site.batch;
+  }
+  EXPECT_EQ(variable("sample.dropped_count"), reader.dropped);
+  hak__check_all();
+}
+INSTANTIATE_TEST_SUITE_P(Of, SampleShares,
+                         testing::Values(std::tuple(std::vector<Site>{{64, 1}, {1024, 1}}, 400000, true),
+                                         std::tuple(std::vector<Site>{{64, 63}, {256, 64}, {1024, 16}}, 40000, true),
+                                         std::tuple(std::vector<Site>{{64, 63}, {256, 64}, {1024, 16}}, 40000, false),
+                                         std::tuple(std::vector<Site>{{128, 127}, {512, 128}, {16384, 1}}, 10000, true),
+                                         std::tuple(std::vector<Site>{{4096, 4}, {32768, 3}, {131072, 2}}, 12000,
+                                                    false)));
+
+/* Every free of a sample is told, whoever frees, and no other. */
+TEST(Sample, FreesAreTold) {
+  Wanted wanted(4096);
+  Reader reader;
+  std::vector<void *> kept;
+  in_thread([&] {
+    std::vector<void *> blocks;
+    for (int i = 0; i < 3000; i++) blocks.push_back(hak_malloc(i % 3 == 0 ? 48 : i % 3 == 1 ? 2000 : 70000));
+    for (size_t i = 0; i < blocks.size(); i++) {
+      if (i % 3 == 0) hak_free(blocks[i]);
+      else kept.push_back(blocks[i]);
+    }
+    kept.push_back(hak_realloc(hak_malloc(HAK_MIB(6)), HAK_MIB(40)));
+  });
+  reader.drain();
+  auto live = [&] {
+    std::set<uint64_t> blocks;
+    for (const record_event_t &e : reader.events) {
+      if (e.kind == RECORD_ALLOCATED) EXPECT_TRUE(blocks.insert(e.block).second) << "allocated twice";
+      else EXPECT_EQ(blocks.erase(e.block), 1u) << "freed, and was no sample";
+    }
+    return blocks;
+  };
+  std::set<uint64_t> all;
+  for (void *block : kept) all.insert(reinterpret_cast<uintptr_t>(block));
+  auto before = live();
+  EXPECT_GT(before.size(), 500u);
+  EXPECT_TRUE(std::includes(all.begin(), all.end(), before.begin(), before.end()));
+  EXPECT_EQ(before.count(reinterpret_cast<uintptr_t>(kept.back())), 1u);
+  in_thread([&] {
+    for (void *block : kept) hak_free(block);
+  });
+  reader.drain();
+  EXPECT_TRUE(live().empty());
+}
+
+/* A thread that was there before, and one that has been told to stop. */
+TEST(Sample, BeginsAndEndsInARunningThread) {
+  in_thread([] {
+    void *block = hak_malloc(100);
+    Reader reader;
+    {
+      Wanted wanted(1024);
+      the_heap->id_word |= HEAP_SAMPLES; /* as from outside */
+      for (int i = 0; i < 1000; i++) hak_free(hak_malloc(100));
+      EXPECT_TRUE(sample_is_on(the_heap));
+      reader.drain();
+      EXPECT_GT(reader.events.size(), 50u);
+      hak__check_all();
+    }
+    hak_free(block);
+    EXPECT_FALSE(sample_may_be_on(the_heap));
+    for (int i = 0; i < 1000; i++) hak_free(hak_malloc(100));
+    EXPECT_EQ(variable("sample.event_count"), reader.next);
+    hak__check_all();
+  });
+}
+
+/* While it samples, the account is right to the byte: a trap is no block. */
+TEST(Sample, TheAccountIsRight) {
+  Wanted wanted(2048);
+  in_thread([] {
+    std::vector<void *> blocks(200);
+    for (int i = 0; i < 50; i++) {
+      for (void *&block : blocks) block = hak_malloc(64);
+      for (void *block : blocks) hak_free(block);
+      size_t counted = 0;
+      for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++)
+        for (void **slot = magazine_slots(the_heap, c) + 1; slot <= the_heap->top[c]; slot++)
+          counted += *slot != nullptr ? size_classes[c].block_bytes : 0;
+      EXPECT_EQ(counted, hak_test::cached_bytes(the_heap));
+    }
+  });
+}
+
+static const uint64_t marks[4] = {0x1111222233334444, 1, 2, 0x5555666677778888};
+/* Its variables lie on the stack, and not where a sanitizer would rather have them. */
+__attribute__((noinline, no_sanitize("address"))) static void allocate_below_the_marks() {
+  volatile uint64_t here[4];
+  for (int i = 0; i < 4; i++) here[i] = marks[i];
+  hak_free(hak_malloc(64));
+  EXPECT_EQ(here[0], marks[0]);
+}
+
+/* What lies in the ring of an allocation begins at the frames of the library and leads to the caller. */
+TEST(Sample, StacksHoldTheCallersFrames) {
+  Wanted wanted(1);
+  Reader reader;
+  in_thread(allocate_below_the_marks);
+  reader.drain();
+  ASSERT_FALSE(reader.events.empty());
+  bool found = false;
+  for (const record_event_t &e : reader.events) {
+    if (e.kind != RECORD_ALLOCATED || e.stack == 0) continue;
+    auto *stacks = reinterpret_cast<const record_stack_t *>(record_base() + number("sample.at.stacks"));
+    const record_stack_t &stack = stacks[(e.stack - 1) % RECORD_STACKS];
+    if (atomic64_load_acquire(&stack.number) != e.stack) continue;
+    EXPECT_NE(stack.pc, 0u);
+    EXPECT_GT(stack.bytes, 200u);
+    const uint64_t *end = stack.contents + stack.bytes / 8;
+    found = found || std::search(stack.contents, end, std::begin(marks), std::end(marks)) != end;
+  }
+  EXPECT_TRUE(found);
+}
+
+/* A forked child has nobody who reads. */
+TEST(Sample, AChildDoesNotSample) {
+  Wanted wanted(64);
+  in_thread([] {
+    hak_free(hak_malloc(64));
+    pid_t child = fork();
+    if (child == 0) {
+      record_after_fork(); /* there are no fork handlers in this program */
+      uint64_t before = variable("sample.event_count");
+      for (int i = 0; i < 1000; i++) hak_free(hak_malloc(64));
+      hak__check_all();
+      _exit(variable("sample.event_count") == before && record_mean() == 0 ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  });
+}
+
+/* The reader is late: what finds no room is counted, and what was there first is whole. */
+TEST(Sample, AFullRingDropsAndCounts) {
+  Wanted wanted(1);
+  Reader reader;
+  in_thread([] {
+    for (int i = 0; i < RECORD_EVENTS; i++) hak_free(hak_malloc(64));
+  });
+  EXPECT_EQ(variable("sample.event_count") - reader.next, static_cast<uint64_t>(RECORD_EVENTS));
+  EXPECT_EQ(variable("sample.dropped_count") - reader.dropped, RECORD_EVENTS / 2u) << "of samples, untold of frees";
+  reader.drain();
+  EXPECT_EQ(reader.events.size(), static_cast<size_t>(RECORD_EVENTS));
+  EXPECT_EQ(
+      std::count_if(reader.events.begin(), reader.events.end(), [](const record_event_t &e) { return e.stack != 0; }),
+      RECORD_STACKS);
+  in_thread([] { hak_free(hak_malloc(64)); });
+  reader.drain();
+  EXPECT_GE(reader.events.size(), RECORD_EVENTS + 2u) << "there is room again";
+}
+
+/* Threads that come and go, give blocks to each other, and are told to sample and not to. */
+TEST(Sample, ManyThreads) {
+  enum { THREADS = 4, ROUNDS = 6, BLOCKS = 3000 };
+  static atomic64 places[256];
+  for (int round = 0; round < ROUNDS; round++) {
+    record_start(round % 2 == 0 ? 2048 : 300);
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < THREADS; t++)
+      threads.emplace_back([t] {
+        uint64_t seed = t + 1;
+        for (int i = 0; i < BLOCKS; i++) {
+          seed = seed * 6364136223846793005u + 1442695040888963407u;
+          size_t bytes = (seed >> 33) % 64 == 0 ? (seed >> 40) % 300000 : (seed >> 40) % 600;
+          auto block = reinterpret_cast<uintptr_t>(hak_malloc(bytes));
+          *reinterpret_cast<volatile char *>(block) = 1;
+          hak_free(reinterpret_cast<void *>(
+              __atomic_exchange_n(&places[(seed >> 50) % 256].value, block, __ATOMIC_ACQ_REL)));
+          if (i == BLOCKS / 2 && t == 0) record_start(0);
+          if (i == BLOCKS / 2 + 200 && t == 0) record_start(1000);
+        }
+      });
+    for (std::thread &thread : threads) thread.join();
+    record_start(0);
+    Reader().say();
+    hak__check_all();
+  }
+  for (atomic64 &place : places) hak_free(reinterpret_cast<void *>(atomic64_exchange_acquire(&place, 0)));
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+//! `hak profile`
+
+use std::env;
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::commands::run;
+use crate::failure::{BAD_INPUT, INTERRUPTED, SOMETHING_FAILED, failure};
+use crate::family::Family;
+use crate::inspect::Inspected;
+use crate::interrupt;
+use crate::output::{self, Output};
+use crate::profile::arguments::Profile as Arguments;
+use crate::profile::recorder::Recorder;
+use crate::profile::{Profile, flames, page, pprof, summary};
+use crate::top::identity::Identity;
+
+/// A program that starts is looked at so often, until hakmem is found in it.
+const NAP: Duration = Duration::from_millis(1);
+
+struct Files {
+    pprof: Option<Output>,
+    folded: Option<Output>,
+    svg: Option<Output>,
+    html: Option<Output>,
+}
+
+impl Files {
+    /// How many go to standard output.
+    fn standard(&self) -> usize {
+        let all = [&self.pprof, &self.folded, &self.svg, &self.html];
+        all.iter().filter(|file| ***file == Some(Output::Standard)).count()
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<u8> {
+    let file = |name: &Option<std::path::PathBuf>| name.as_deref().map(Output::of).transpose();
+    let files = Files {
+        pprof: file(&arguments.pprof)?,
+        folded: file(&arguments.folded)?,
+        svg: file(&arguments.svg)?,
+        html: file(&arguments.html)?,
+    };
+    if files.standard() > 1 {
+        return Err(failure(BAD_INPUT, "only one file can go to standard output"));
+    }
+    match arguments.pid {
+        Some(pid) => process(pid, arguments, &files),
+        None => program(arguments, &files),
+    }
+}
+
+fn process(pid: u32, arguments: &Arguments, files: &Files) -> Result<u8> {
+    let inspected = Inspected::attach(pid)?;
+    interrupt::watch()?;
+    let mut recorder = Recorder::attach(inspected, arguments.every, true)?;
+    let started = Instant::now();
+    let is_over = || interrupt::requested() || arguments.duration.is_some_and(|most| started.elapsed() >= most);
+    recorder.gather(is_over);
+    let profile = recorder.finish(false);
+    let has_failed = !profile.failures.is_empty();
+    tell(profile, arguments, files, files.standard() == 0)?;
+    Ok(match has_failed {
+        true => SOMETHING_FAILED,
+        false if interrupt::requested() && arguments.duration.is_some() => INTERRUPTED,
+        false => 0,
+    })
+}
+
+fn program(arguments: &Arguments, files: &Files) -> Result<u8> {
+    if env::var_os("HAKMEM_SAMPLE").is_some() {
+        return Err(failure(BAD_INPUT, "hak profile needs HAKMEM_SAMPLE for itself, and it is set already"));
+    }
+    let mut command: Command = run::command(&arguments.command, &[], arguments.library.as_deref())?;
+    command.env("HAKMEM_SAMPLE", arguments.every.to_string());
+    let mut family = Family::start(&mut command).map_err(|error| run::cannot_start(&command, &error))?;
+    let mut ended: Option<ExitStatus> = None;
+    let mut kept: Option<Profile> = None;
+    let mut last = None;
+    while ended.is_none() {
+        let pid = family.first();
+        let identity = Identity::of(pid);
+        match Inspected::attach(pid).and_then(|inspected| Recorder::attach(inspected, arguments.every, false)) {
+            Ok(mut recorder) => {
+                recorder.gather(|| {
+                    ended = family.poll().or(ended);
+                    ended.is_some()
+                });
+                // A script's interpreter, say, of which nobody wants to know when it has become the program.
+                let profile = recorder.finish(identity.is_some() && Identity::of(pid) != identity);
+                kept = Some(profile);
+            }
+            Err(error) => last = Some(error),
+        }
+        ended = family.poll().or(ended);
+        thread::sleep(NAP);
+    }
+    let status = ended.expect("it is over");
+    let Some(profile) = kept else {
+        let reason = last.map_or_else(String::new, |error| format!("; before that, {error:#}"));
+        let program = arguments.command[0].display();
+        output::say(format_args!("hak: there is no profile of {program}: it has ended{reason}"));
+        return Ok(match run::end_as(status) {
+            0 => SOMETHING_FAILED,
+            code => code,
+        });
+    };
+    let has_failed = !profile.failures.is_empty();
+    tell(profile, arguments, files, false)?;
+    Ok(match run::end_as(status) {
+        0 if has_failed => SOMETHING_FAILED,
+        code => code,
+    })
+}
+
+/// Writes all that was asked for, even if something cannot be written; the summary to standard output or error.
+fn tell(mut profile: Profile, arguments: &Arguments, files: &Files, to_output: bool) -> Result<()> {
+    if let Some((from, to)) = arguments.growth {
+        profile.growth = (milliseconds(from), milliseconds(to));
+    }
+    let profile = &profile;
+    let text = summary::text(profile);
+    let mut failed = Ok(());
+    let mut keep = |written: Result<()>| {
+        if let Err(error) = written
+            && let Err(before) = std::mem::replace(&mut failed, Err(error))
+        {
+            output::say(format_args!("hak: {before:#}"));
+        }
+    };
+    let value = arguments.value;
+    let folded = || flames::folded(profile, value, None);
+    if let Some(file) = &files.pprof {
+        keep(pprof::bytes(profile).and_then(|bytes| file.write(&bytes)));
+    }
+    if let Some(file) = &files.folded {
+        keep(file.write(folded().as_bytes()));
+    }
+    if let Some(file) = &files.svg {
+        let title = format!("{}: {}", profile.program, summary::title(value, profile));
+        keep(flames::svg(&title, &folded(), true).and_then(|svg| match svg {
+            Some(svg) => file.write(svg.as_bytes()),
+            None => Err(failure(SOMETHING_FAILED, format!("cannot write {file}: there are no samples to draw"))),
+        }));
+    }
+    if let Some(file) = &files.html {
+        keep(page::page(profile).and_then(|page| file.write(page.as_bytes())));
+    }
+    if to_output {
+        keep(output::print(&text));
+    } else {
+        output::say(text.trim_end());
+    }
+    failed
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

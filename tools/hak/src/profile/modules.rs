@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+//! What code a process has mapped: stacks unwound by it, and the names of addresses.
+//!
+//! By frame pointers and `.eh_frame`, and by symbols and DWARF, of the files that are mapped. Where a file is not to
+//! be had, or has no names, an address is called by the file's name and its place in there.
+
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use framehop::{ExplicitModuleSectionInfo, Module as Unwound, Unwinder};
+use memmap2::Mmap;
+use object::{Object, ObjectSection, ObjectSegment};
+
+use crate::inspect::target::{Mapping, Target};
+use crate::profile::ring::Registers;
+
+#[cfg(target_arch = "aarch64")]
+use framehop::aarch64::{CacheAarch64 as Cache, PtrAuthMask, UnwindRegsAarch64 as Regs, UnwinderAarch64 as Unwinding};
+#[cfg(target_arch = "x86_64")]
+use framehop::x86_64::{CacheX86_64 as Cache, UnwindRegsX86_64 as Regs, UnwinderX86_64 as Unwinding};
+
+/// No stack of more frames is of any use to a reader.
+const MOST_FRAMES: usize = 512;
+
+/// A function in a stack, one of several where they are inlined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    pub name: String,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+}
+
+pub struct Module {
+    pub name: String,
+    pub path: String,
+    pub from: u64,
+    pub to: u64,
+    pub offset: u64,
+    /// From an address in the file to that in the process.
+    bias: u64,
+    inode: u64,
+    symbols: Option<addr2line::Loader>,
+}
+
+#[derive(Default)]
+pub struct Modules {
+    pub all: Vec<Module>,
+    unwinder: Unwinding<Vec<u8>>,
+    cache: Cache,
+}
+
+/// An address in code, of a module by its index if it is in one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    pub module: Option<usize>,
+    pub address: u64,
+}
+
+impl Modules {
+    /// Looks for what is new. Modules that are gone stay known, unless others lie there now.
+    pub fn look(&mut self, target: &Target) -> Result<()> {
+        for mapping in target.mappings()?.iter().filter(|mapping| mapping.executable && mapping.inode != 0) {
+            let known = self
+                .all
+                .iter()
+                .any(|module| module.from <= mapping.from && mapping.to <= module.to && module.inode == mapping.inode);
+            if !known {
+                self.add(target, mapping);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, target: &Target, mapping: &Mapping) {
+        let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path).to_owned();
+        let name = Path::new(&path).file_name().map_or(path.clone(), |name| name.to_string_lossy().into_owned());
+        let file = file_of(target, mapping, &path);
+        let loaded = file.as_deref().and_then(|file| load(file, mapping));
+        let bias = loaded.as_ref().map_or(mapping.from.wrapping_sub(mapping.offset), |loaded| loaded.bias);
+        if let Some(loaded) = loaded {
+            self.unwinder.add_module(Unwound::new(name.clone(), mapping.from..mapping.to, bias, loaded.sections));
+        }
+        let symbols = file.and_then(|file| addr2line::Loader::new(file).ok());
+        self.all.push(Module {
+            name,
+            path,
+            from: mapping.from,
+            to: mapping.to,
+            offset: mapping.offset,
+            bias,
+            inode: mapping.inode,
+            symbols,
+        });
+    }
+
+    /// The newest first: it may lie where another was.
+    fn index(&self, address: u64) -> Option<usize> {
+        self.all.iter().rposition(|module| (module.from..module.to).contains(&address))
+    }
+
+    /// From the innermost outwards, each within the call. Also whether the stack that was kept was too short.
+    pub fn unwind(&mut self, registers: &Registers) -> (Vec<Place>, bool) {
+        let base = registers.all[0];
+        let mut read = |at: u64| {
+            let from = usize::try_from(at.wrapping_sub(base)).map_err(|_| ())?;
+            let bytes = from.checked_add(8).and_then(|to| registers.stack.get(from..to)).ok_or(())?;
+            Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| ())?))
+        };
+        let mut addresses = Vec::new();
+        let mut frames = self.unwinder.iter_frames(registers.pc, regs(registers), &mut self.cache, &mut read);
+        let ended = loop {
+            match frames.next() {
+                Ok(Some(frame)) if addresses.len() < MOST_FRAMES => addresses.push(frame.address_for_lookup()),
+                Ok(Some(_)) => break false,
+                Ok(None) => break true,
+                Err(_) => break false,
+            }
+        };
+        let places = addresses.iter().map(|address| Place { module: self.index(*address), address: *address });
+        (places.collect(), !ended)
+    }
+
+    /// The functions there, the innermost first. At least one.
+    pub fn frames(&self, place: Place) -> Vec<Frame> {
+        let Some(module) = place.module.map(|index| &self.all[index]) else {
+            return vec![Frame { name: format!("{:#x}", place.address), file: None, line: None }];
+        };
+        let inside = place.address.wrapping_sub(module.bias);
+        let mut frames = module.symbols.as_ref().map_or_else(Vec::new, |symbols| named(symbols, inside));
+        if frames.is_empty() {
+            frames.push(Frame { name: format!("{}+{inside:#x}", module.name), file: None, line: None });
+        }
+        frames
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn regs(registers: &Registers) -> Regs {
+    Regs::new(registers.pc, registers.all[0], registers.all[1])
+}
+
+#[cfg(target_arch = "aarch64")]
+fn regs(registers: &Registers) -> Regs {
+    Regs::new_with_ptr_auth_mask(PtrAuthMask::new_24_40(), registers.all[2], registers.all[0], registers.all[1])
+}
+
+fn named(symbols: &addr2line::Loader, at: u64) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    if let Ok(mut found) = symbols.find_frames(at) {
+        while let Ok(Some(frame)) = found.next() {
+            let name = frame.function.as_ref().and_then(|name| name.demangle().ok().map(Cow::into_owned));
+            let place = frame.location;
+            let file = place.as_ref().and_then(|place| place.file).map(str::to_owned);
+            if let Some(name) = name {
+                frames.push(Frame { name, file, line: place.and_then(|place| place.line) });
+            }
+        }
+    }
+    if frames.is_empty()
+        && let Some(name) = symbols.find_symbol(at)
+    {
+        let name = addr2line::demangle_auto(Cow::Borrowed(name), None).into_owned();
+        frames.push(Frame { name, file: None, line: None });
+    }
+    frames
+}
+
+/// The file that is mapped, if it can still be had: by its name, or by what the process has of it.
+fn file_of(target: &Target, mapping: &Mapping, path: &str) -> Option<PathBuf> {
+    let names = [
+        PathBuf::from(path),
+        PathBuf::from(target.file("root") + path),
+        PathBuf::from(target.file(&format!("map_files/{:x}-{:x}", mapping.from, mapping.to))),
+    ];
+    names.into_iter().find(|name| fs::metadata(name).is_ok_and(|file| file.ino() == mapping.inode))
+}
+
+struct Loaded {
+    bias: u64,
+    sections: ExplicitModuleSectionInfo<Vec<u8>>,
+}
+
+fn load(path: &Path, mapping: &Mapping) -> Option<Loaded> {
+    let file = File::open(path).ok()?;
+    // SAFETY: whoever writes to a program's file while it runs breaks more than this.
+    let bytes = unsafe { Mmap::map(&file) }.ok()?;
+    let elf = object::File::parse(&*bytes).ok()?;
+    let segment = elf.segments().find(|segment| {
+        let (from, length) = segment.file_range();
+        from < mapping.offset + (mapping.to - mapping.from) && mapping.offset < from + length
+    })?;
+    let bias =
+        mapping.from.wrapping_sub(mapping.offset).wrapping_sub(segment.address().wrapping_sub(segment.file_range().0));
+    let section = |name: &str| elf.section_by_name(name);
+    let range = |name: &str| section(name).map(|section| section.address()..section.address() + section.size());
+    let data = |name: &str| section(name).and_then(|section| section.data().ok()).map(<[u8]>::to_vec);
+    let sections = ExplicitModuleSectionInfo {
+        base_svma: 0,
+        text_svma: range(".text"),
+        text: data(".text"),
+        got_svma: range(".got"),
+        eh_frame_svma: range(".eh_frame"),
+        eh_frame: data(".eh_frame"),
+        eh_frame_hdr_svma: range(".eh_frame_hdr"),
+        eh_frame_hdr: data(".eh_frame_hdr"),
+        debug_frame: data(".debug_frame"),
+        ..Default::default()
+    };
+    Some(Loaded { bias, sections })
+}

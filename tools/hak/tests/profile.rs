@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+//! `hak profile`: what it says of programs that allocate known amounts at known places.
+
+mod common;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{cc, hak, library};
+use flate2::read::GzDecoder;
+use predicates::str::contains;
+
+const PROGRAM: &str = include_str!("data/profile_program.c");
+
+fn program(directory: &Path, flags: &[&str]) -> PathBuf {
+    let program = directory.join("profile_program");
+    cc(&program, PROGRAM, &[&["-O1", "-g", "-pthread"], flags].concat());
+    program
+}
+
+/// Bytes by the innermost function.
+fn by_site(folded: &str) -> HashMap<String, f64> {
+    let mut sums = HashMap::new();
+    for line in folded.lines() {
+        let (stack, bytes) = line.rsplit_once(' ').unwrap();
+        *sums.entry(stack.rsplit(';').next().unwrap().to_owned()).or_default() += bytes.parse::<f64>().unwrap();
+    }
+    sums
+}
+
+/// Where the reader came late, on a machine with much else to do, a sample has no stack.
+fn assert_near(sums: &HashMap<String, f64>, site: &str, bytes: f64) {
+    let of = |name: &str| sums.get(name).copied().unwrap_or(0.0);
+    let (seen, unknown) = (of(site), of("[no stack]"));
+    assert!(seen > bytes * 0.3 && seen < bytes * 1.1 && seen + unknown > bytes * 0.9, "{site}: of {bytes}: {sums:?}");
+}
+
+/// The program's own account: see its main. A site has some thousand samples, so a tenth is more than three standard
+/// deviations of the site with the fewest.
+#[test]
+fn a_program_is_profiled_from_its_first_allocation_to_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), &[]);
+    let path = |name: &str| directory.path().join(name);
+    for (value, sites) in [
+        ("allocated", [("keeps", 40000.0 * 1024.0), ("comes_and_goes", 2e6 * 96.0)]),
+        ("live", [("keeps", 40000.0 * 1024.0), ("comes_and_goes", 0.0)]),
+    ] {
+        let mut command = hak();
+        command.args(["profile", "--every", "16K", "--value", value, "--library"]).arg(library());
+        command.arg("--folded").arg(path("folded")).arg("--pprof").arg(path("pprof"));
+        command.arg("--svg").arg(path("svg")).arg("--html").arg(path("html"));
+        command.arg("--").arg(&program).arg("work").assert().code(7).stdout("done\n").stderr(contains("Never freed"));
+        let sums = by_site(&fs::read_to_string(path("folded")).unwrap());
+        for (site, bytes) in sites {
+            if bytes > 0.0 {
+                assert_near(&sums, site, bytes);
+            } else {
+                assert!(sums.get(site).copied().unwrap_or(0.0) < 1e6, "{site}: {sums:?}");
+            }
+        }
+    }
+    let mut proto = Vec::new();
+    GzDecoder::new(&*fs::read(path("pprof")).unwrap()).read_to_end(&mut proto).unwrap();
+    for text in ["keeps", "comes_and_goes", "peak_space", "profile_program.c", "worker"] {
+        assert!(proto.windows(text.len()).any(|window| window == text.as_bytes()), "{text}");
+    }
+    let svg = fs::read_to_string(path("svg")).unwrap();
+    assert!(svg.contains("<svg") && svg.contains("keeps"));
+    let html = fs::read_to_string(path("html")).unwrap();
+    // What it refers to in this way is in the page itself.
+    common::assert_self_contained(&html.replace("url(#", ""));
+    for text in ["Live at the peak", "Never freed", "Growth", "Allocated", "By thread", "worker", "comes_and_goes"] {
+        assert!(html.contains(text), "{text}");
+    }
+}
+
+/// Started without a thought of it, and not stopped; stripped, it shows by its file. Afterwards it samples no more.
+#[test]
+fn a_running_process_is_profiled() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), &["-s"]);
+    let mut child = Command::new(&program)
+        .arg("forever")
+        .env("LD_PRELOAD", library())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = child.id().to_string();
+    let mut said = String::new();
+    for _ in 0..2 {
+        // It may not have begun.
+        for _ in 0..500 {
+            let output = hak().args(["profile", &pid, "--for", "300ms", "--every", "64K"]).output().unwrap();
+            said = String::from_utf8(output.stdout).unwrap();
+            if output.status.success() && said.contains("profile_program+0x") {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(said.contains("profile_program+0x"), "{said}");
+    }
+    assert!(said.contains("What was allocated before the profile began"), "{said}");
+    hak().args(["inspect", &pid]).assert().success();
+    drop(child.stdin.take());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// A program that becomes another one, as scripts' interpreters do: the last one counts.
+#[test]
+fn what_a_program_becomes_is_profiled() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), &[]);
+    let mut command = hak();
+    command
+        .args(["profile", "--every", "16K", "--value", "allocated", "--folded"])
+        .arg(directory.path().join("folded"));
+    command.arg("--library").arg(library()).args(["--", "sh", "-c", "sleep 0.1; exec \"$0\" work"]).arg(&program);
+    command.assert().code(7);
+    let sums = by_site(&fs::read_to_string(directory.path().join("folded")).unwrap());
+    assert_near(&sums, "comes_and_goes", 2e6 * 96.0);
+}
+
+#[test]
+fn what_cannot_be_profiled_is_refused() {
+    hak().args(["profile", "4194304"]).assert().code(2).stderr(contains("there is no process 4194304"));
+    let mut sleep = Command::new("sleep").arg("60").spawn().unwrap();
+    hak().args(["profile", &sleep.id().to_string()]).assert().code(2).stderr(contains("does not run under hakmem"));
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    hak().args(["profile"]).assert().code(2);
+    hak().args(["profile", "1", "--every", "2G"]).assert().code(2).stderr(contains("expected 1 to 1G"));
+    hak().args(["profile", "1", "--growth", "2s,1s"]).assert().code(2).stderr(contains("before the second"));
+    hak().args(["profile", "1", "--html", "/no/such/file"]).assert().code(2).stderr(contains("/no/such/file"));
+    let mut taken = hak();
+    taken.env("HAKMEM_SAMPLE", "1M").args(["profile", "--", "true"]).assert().code(2).stderr(contains("HAKMEM_SAMPLE"));
+}
+
+/// The others are written, and the exit code says that one is not.
+#[test]
+fn a_full_disk_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), &[]);
+    let folded = directory.path().join("folded");
+    let mut command = hak();
+    command.args(["profile", "--pprof", "/dev/full", "--folded"]).arg(&folded).arg("--library").arg(library());
+    command.arg("--").arg(&program).arg("work").assert().code(1).stderr(contains("cannot write /dev/full"));
+    assert!(fs::read_to_string(folded).unwrap().contains("keeps"));
+}

@@ -30,6 +30,7 @@ bool flush_step(owner_t *owner) {
     sent += min_size(held, most) * size_classes[c].block_bytes;
     has_more = held > most;
   }
+  remote_flush(owner); /* where the thread has ended without a word */
   tally_add(TALLY_ENDED, sent);
   return has_more;
 }

@@ -5,6 +5,7 @@
 #include "../arena/metadata.h"
 #include "../front/magazine.h"
 #include "../region/cache.h"
+#include "../slab/parcel.h"
 #include "residency.h"
 
 #include <string.h>
@@ -163,12 +164,10 @@ static void count_zone(walk_t *walk, zone_id_t zone, bool measured) {
 
 /* ---- What threads hold, and the allocator itself ------------------------------------*/
 
-static HAK_LOOKS_ON void count_heap(census_t *census, const heap_t *heap) {
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) census->classes[c].cached += magazine_count_of_others(heap, c);
-  for (unsigned i = 0; i < OUTBOX_ENTRIES; i++) {
-    const outbox_entry_t *entry = &heap->owner.outbox[i];
-    uint64_t bits = HAK_LOOK(entry->bits);
-    unsigned c = HAK_LOOK(entry->size_class);
+static HAK_LOOKS_ON void count_entries(census_t *census, const outbox_entry_t *entries, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint64_t bits = HAK_LOOK(entries[i].bits);
+    unsigned c = HAK_LOOK(entries[i].size_class);
     if (bits != 0 && c < MID_CLASS_END) census->classes[c].in_outboxes += (size_t)__builtin_popcountll(bits);
   }
 }
@@ -184,6 +183,26 @@ static void count_caches(census_t *census) {
     for (const region_cache_t *cache = region->caches; cache != NULL; cache = cache->next) count_cache(census, cache);
     registry_leave(region);
   }
+}
+
+/* The owner may take them meanwhile, and they be filled for another: then the figures are
+ * not of one moment, but there is always a parcel. */
+static HAK_LOOKS_ON void count_parcels(census_t *census, uint32_t first, unsigned most) {
+  const parcel_t *parcel;
+  for (unsigned i = 0; i < most && (parcel = parcel_by_number(first)) != NULL; i++) {
+    count_entries(census, parcel->entries, min_size(HAK_LOOK(parcel->count), PARCEL_ENTRIES));
+    first = HAK_LOOK(parcel->next);
+  }
+}
+
+static HAK_LOOKS_ON void count_heap(census_t *census, const heap_t *heap) {
+  const owner_t *owner = &heap->owner;
+  const outbox_t *outbox = HAK_LOOK(owner->outbox);
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) census->classes[c].cached += magazine_count_of_others(heap, c);
+  if (outbox != NULL) count_entries(census, outbox->entries, OUTBOX_ENTRIES);
+  for (unsigned i = 0; i < OUTBOX_PARCELS; i++) count_parcels(census, HAK_LOOK(owner->parcels[i]), 1);
+  count_parcels(census, HAK_LOOK(owner->mail_taken), MAIL_MOST);
+  count_parcels(census, parcel_mail_first(HAK_LOOK(owner->pending.mail.value)), MAIL_MOST);
 }
 
 typedef bool next_piece_fn(unsigned index, char **at, size_t *bytes);

@@ -8,6 +8,7 @@
 #include "../front/heap.h"
 #include "../front/record.h"
 #include "../region/region_word.h"
+#include "../slab/parcel.h"
 #include "../support/error.h"
 #include "../support/limit.h"
 #include "../support/tally.h"
@@ -43,6 +44,7 @@ static const inspect_field_t fields[] = {
     HAK_INSPECT_VARIABLE("map.remote_bits", the_map.remote_bits),
     HAK_INSPECT_VARIABLE("map.superslabs", the_map.superslabs),
     HAK_INSPECT_VARIABLE("map.heaps", the_map.heaps),
+    HAK_INSPECT_VARIABLE("map.metadata", the_map.metadata),
     HAK_INSPECT_ARRAY("map.zone_first", the_map.zone_first[0], ZONE_COUNT, sizeof(unit_t)),
     /* Size classes. */
     HAK_INSPECT_ARRAY("class.block_bytes", size_classes[0].block_bytes, SIZE_CLASS_COUNT, sizeof(size_class_t)),
@@ -57,10 +59,19 @@ static const inspect_field_t fields[] = {
     HAK_INSPECT_MEMBERS("heap.top", heap_t, top[0], SIZE_CLASS_COUNT, sizeof(void *)),
     HAK_INSPECT_MEMBERS("heap.limit", heap_t, limit[0], SIZE_CLASS_COUNT, sizeof(void *)),
     HAK_INSPECT_MEMBERS("heap.capacity", heap_t, magazines[0].capacity, SIZE_CLASS_COUNT, sizeof(magazine_t)),
-    HAK_INSPECT_MEMBERS("heap.outbox_bits", heap_t, owner.outbox[0].bits, OUTBOX_ENTRIES, sizeof(outbox_entry_t)),
-    HAK_INSPECT_MEMBERS("heap.outbox_class", heap_t, owner.outbox[0].size_class, OUTBOX_ENTRIES,
-                        sizeof(outbox_entry_t)),
     HAK_INSPECT_MEMBER("heap.id_word", heap_t, id_word),
+    HAK_INSPECT_MEMBER("heap.outbox", heap_t, owner.outbox),
+    HAK_INSPECT_MEMBERS("heap.parcels", heap_t, owner.parcels[0], OUTBOX_PARCELS, sizeof(uint32_t)),
+    HAK_INSPECT_MEMBER("heap.mail", heap_t, owner.pending.mail),
+    HAK_INSPECT_MEMBER("heap.mail_taken", heap_t, owner.mail_taken),
+    HAK_INSPECT_MEMBERS("outbox.bits", outbox_t, entries[0].bits, OUTBOX_ENTRIES, sizeof(outbox_entry_t)),
+    HAK_INSPECT_MEMBERS("outbox.class", outbox_t, entries[0].size_class, OUTBOX_ENTRIES, sizeof(outbox_entry_t)),
+    HAK_INSPECT_MEMBER("parcel.next", parcel_t, next),
+    HAK_INSPECT_MEMBER("parcel.count", parcel_t, count),
+    HAK_INSPECT_MEMBERS("parcel.bits", parcel_t, entries[0].bits, PARCEL_ENTRIES, sizeof(outbox_entry_t)),
+    HAK_INSPECT_MEMBERS("parcel.class", parcel_t, entries[0].size_class, PARCEL_ENTRIES, sizeof(outbox_entry_t)),
+    HAK_INSPECT_NUMBER("parcel.step", HAK_CACHE_LINE),
+    HAK_INSPECT_NUMBER("mail.most", MAIL_MOST),
     HAK_INSPECT_MEMBER("heap.state", heap_t, owner.state),
     HAK_INSPECT_MEMBER("heap.stripped", heap_t, owner.stripped),
     HAK_INSPECT_MEMBER("heap.process_id", heap_t, owner.process_id),

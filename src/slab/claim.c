@@ -2,6 +2,7 @@
 #include "claim.h"
 
 #include "../os/os.h"
+#include "parcel.h"
 #include "slab.h"
 
 bool claim_begin(owner_t *owner) {
@@ -24,9 +25,11 @@ void claim_end(owner_t *owner) {
   unit_t aside = owner->put_aside;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   owner->put_aside = 0;
+  uint32_t parcels = parcel_surplus(owner);
   owner->puts_aside = false;
   lock_release(&owner->claim); /* C4 */
   slab_give_aside(aside);
+  parcel_give_surplus(parcels);
 }
 
 void claim_await(owner_t *owner) { lock_await(&owner->claim); }

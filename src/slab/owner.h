@@ -21,16 +21,26 @@
 
 HAK_C_BEGIN
 
-/* Remote frees that wait to be delivered: bits of one word of one slab's remote
- * bitmap. See remote.h. */
+/* Remote frees that wait to be delivered: bits of one word of one slab's bitmap. See
+ * remote.h. */
 typedef struct {
   uint64_t bits; /* 0: the entry is empty */
-  unit_t slab;
-  uint16_t word;
-  uint8_t size_class;
+  union {
+    struct {
+      unit_t slab;
+      uint16_t word;
+      uint8_t size_class;
+      uint8_t left; /* so many blocks more, and it is sent */
+    };
+    uint64_t key; /* all of this, `left` in the highest byte */
+  };
 } outbox_entry_t;
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "where `left` is in `key`");
 
-enum { OUTBOX_ENTRIES = 16, MOSTLY_FREE_MOST = 12 };
+enum { OUTBOX_ENTRIES = 128, OUTBOX_PARCELS = 16, MOSTLY_FREE_MOST = 12 };
+typedef struct {
+  outbox_entry_t entries[OUTBOX_ENTRIES];
+} outbox_t;
 
 typedef enum {
   OWNER_ATTACHED, /* to a thread                                              */
@@ -41,10 +51,11 @@ typedef enum {
 
 typedef struct owner {
   /* The head of the stack of slabs that have remote frees for us; unit
-   * numbers linked through unit_shared_t.pending_next. In a line of its own:
-   * others write it. */
+   * numbers linked through unit_shared_t.pending_next. And that of the parcels for us,
+   * with their number: parcel.h. In a line of its own: others write it. */
   struct {
     atomic32 head;
+    atomic64 mail;
   } __attribute__((aligned(HAK_CACHE_LINE))) pending;
 
   uint32_t id __attribute__((aligned(HAK_CACHE_LINE))); /* from 1 */
@@ -71,6 +82,7 @@ typedef struct owner {
   uint32_t pool_next;               /* owner id                                     */
 
   unit_t pending_taken; /* slabs taken from `pending`, not yet collected */
+  uint32_t mail_taken;  /* parcels taken from there, not yet emptied      */
   /* Of purge_idle: the listed slab that it looks at next, 0 at the end of a class;
    * look_class: the class after that; when it last looked; when this round began. */
   unit_t next_look;
@@ -90,7 +102,12 @@ typedef struct owner {
   /* Statistics; written by the owning thread, read by any: relaxed. */
   atomic64 refills, flushes, remote_frees, adoptions;
   unit_t slabs[MID_CLASS_END]; /* lists of slabs with a free block             */
-  outbox_entry_t outbox[OUTBOX_ENTRIES];
+  /* What the thread has freed of others' blocks, in the metadata; NULL before the first. The
+   * parcels that are being packed, by number, 0 for none; how many these are. Empty ones, and
+   * how many: parcel.h. */
+  outbox_t *outbox;
+  uint32_t parcels[OUTBOX_PARCELS], parcel_count;
+  uint32_t spare_parcels, spare_count;
 } owner_t;
 
 /* Marks that the owning thread is at work, out of the fast path. Compiler order is
@@ -117,10 +134,9 @@ HAK_INLINE uint64_t owner_activity(const owner_t *owner) {
  * magazines (front/heap.h), which come first because the fast path likes them at
  * the address that it has in hand. */
 enum {
-  OWNER_ROOM_BYTES = 3072,
-  OWNER_STRIDE_BYTES = OWNER_ROOM_BYTES + (int)sizeof(owner_t),
+  OWNER_STRIDE_BYTES = 4096,
+  OWNER_ROOM_BYTES = OWNER_STRIDE_BYTES - (int)sizeof(owner_t),
 };
-static_assert(OWNER_STRIDE_BYTES == 4096, "a heap takes 4 KiB");
 
 /* The page map's words have 24 bits for an owner. The highest is never set in one: a heap whose
  * id_word has it is at home nowhere (the_null_heap, and what front/sample.h does). The system

@@ -1,13 +1,16 @@
 /* See remote.h. SPDX-License-Identifier: MIT */
 #include "remote.h"
 
+#include "../arena/metadata.h"
 #include "../base/probe.h"
 #include "../support/error.h"
+#include "parcel.h"
 #include "slab.h"
 
-/* An entry of mid blocks is delivered when it holds so much: an outbox must not
- * hoard. Tiny blocks' entries hold no more than 64 KiB when they are full. */
-enum { ENTRY_MAX_BYTES = 16 * 1024 };
+#include <string.h>
+
+/* An entry, and a parcel, is sent when it holds so much: an outbox must not hoard. */
+enum { ENTRY_MAX_BYTES = 16 * 1024, PARCEL_MAX_BYTES = 32 * 1024 };
 
 /* Whether remote bits may be put at this unit: it starts a slab of several blocks. */
 static bool starts_shared_slab(unit_t unit, uint32_t word) {
@@ -59,7 +62,6 @@ static HAK_COLD uint64_t take_back(unit_t slab, unsigned word, uint64_t bits) {
 }
 
 static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
-  HAK_PROBE(remote, map_address(slab), size_classes[size_class].block_bytes, bits);
   uint64_t twice = bits;
   uint32_t now = atomic32_load_relaxed(map_word(slab));
   if (HAK_LIKELY(word_kind(now) == size_class && starts_shared_slab(slab, now))) {
@@ -72,16 +74,73 @@ static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bi
   if (HAK_UNLIKELY(twice != 0)) slab_report_twice(slab, size_class, word, twice);
 }
 
-static void deliver_entry(owner_t *self, outbox_entry_t *entry) {
-  uint64_t bits = entry->bits;
-  entry->bits = 0;
+/* ---- The outbox ------------------------------------------------------------------*/
+
+/* Blocks that make an entry full. */
+static unsigned entry_room(unsigned size_class) {
+  size_t block_bytes = size_classes[size_class].block_bytes;
+  return (unsigned)min_size((ENTRY_MAX_BYTES + block_bytes - 1) / block_bytes, 64);
+}
+
+static void deliver_entry(const outbox_entry_t *entry) {
+  deliver(entry->slab, entry->size_class, entry->word, entry->bits);
+}
+
+/* The parcel leaves the outbox. A lone entry goes quicker without one. */
+static void post(owner_t *self, uint32_t *from) {
+  parcel_t *parcel = parcel_by_number(*from);
+  *from = 0;
+  self->parcel_count--;
+  if (parcel->count > 1 && parcel_post(parcel)) return;
+  for (unsigned i = 0; i < parcel->count; i++) deliver_entry(&parcel->entries[i]);
+  parcel_give(self, parcel);
+}
+
+/* A parcel for that owner with room for an entry; NULL when there is no memory. */
+static parcel_t *parcel_for(owner_t *self, uint32_t owner) {
+  uint32_t *at = &self->parcels[owner % OUTBOX_PARCELS];
+  if (*at != 0 && parcel_by_number(*at)->owner != owner) post(self, at);
+  if (*at != 0) return parcel_by_number(*at);
+  parcel_t *parcel = parcel_take(self);
+  if (parcel == NULL) return NULL;
+  parcel->owner = owner;
+  *at = parcel_number(parcel);
+  self->parcel_count++;
+  return parcel;
+}
+
+/* The entry leaves the outbox. */
+static void send(owner_t *self, outbox_entry_t *from) {
+  outbox_entry_t entry = *from;
+  unsigned blocks = entry_room(entry.size_class) - entry.left;
+  uint32_t now = atomic32_load_relaxed(map_word(entry.slab));
+  from->bits = 0;
+  from->left = 0;
   self->outbox_count--;
-  deliver(entry->slab, entry->size_class, entry->word, bits);
+  atomic64_add_alone(&self->remote_frees, blocks);
+  HAK_PROBE(remote, map_address(entry.slab), size_classes[entry.size_class].block_bytes, entry.bits);
+  bool is_there = word_kind(now) == entry.size_class && starts_shared_slab(entry.slab, now);
+  parcel_t *parcel = is_there ? parcel_for(self, word_owner(now)) : NULL;
+  if (parcel == NULL) {
+    deliver_entry(&entry);
+    return;
+  }
+  parcel->entries[parcel->count] = entry;
+  parcel->count++;
+  parcel->bytes += blocks * size_classes[entry.size_class].block_bytes;
+  if (parcel->count == PARCEL_ENTRIES || parcel->bytes >= PARCEL_MAX_BYTES)
+    post(self, &self->parcels[parcel->owner % OUTBOX_PARCELS]);
+}
+
+static bool make_outbox(owner_t *self) {
+  self->outbox = metadata_take(sizeof *self->outbox);
+  if (self->outbox != NULL) memset(self->outbox, 0, sizeof *self->outbox);
+  return self->outbox != NULL;
 }
 
 /* Words of one slab, and of neighbouring slabs, get different entries. */
 HAK_INLINE outbox_entry_t *entry_for(owner_t *self, unit_t slab, unsigned bitmap_word) {
-  return &self->outbox[(slab * 5 + bitmap_word) % OUTBOX_ENTRIES];
+  return &self->outbox->entries[(slab * 5 + bitmap_word) % OUTBOX_ENTRIES];
 }
 
 /* Where a block has its bit. */
@@ -91,11 +150,12 @@ typedef struct {
   uint64_t bit;
 } place_t;
 
-/* The class may be another: a block that was freed twice waits here, and its slab has
- * been made anew since. */
-HAK_INLINE bool is_of(const outbox_entry_t *entry, const place_t *place, unsigned size_class) {
-  return entry->slab == place->slab && entry->word == place->bitmap_word && entry->size_class == size_class;
+/* An entry's key, but for `left`. The class is in it: a block that was freed twice waits here,
+ * and its slab has been made anew since, with another one. */
+HAK_INLINE uint64_t key_of(const place_t *place, unsigned size_class) {
+  return place->slab | (uint64_t)place->bitmap_word << 32 | (uint64_t)size_class << 48;
 }
+HAK_INLINE bool has_key(const outbox_entry_t *entry, uint64_t key) { return (entry->key ^ key) << 8 == 0; }
 
 /* false: the address is no block's start. */
 HAK_INLINE bool find_place(const void *address, unsigned size_class, place_t *place) {
@@ -116,40 +176,39 @@ HAK_INLINE bool find_place_or_report(const void *address, unsigned size_class, p
 bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
   place_t place;
-  if (size_class >= TINY_CLASS_COUNT || word_owner(word) == 0) return false;
+  if (size_class >= MID_CLASS_END || word_owner(word) == 0 || self->outbox == NULL) return false;
   if (!find_place(address, size_class, &place)) return false;
   outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
-  uint64_t bits = entry->bits | place.bit;
-  if (!is_of(entry, &place, size_class)) return false;
-  /* Empty, full by now, or freed twice. */
-  if (entry->bits == 0 || bits == UINT64_MAX || bits == entry->bits) return false;
+  uint64_t bits = entry->bits | place.bit, key = entry->key;
+  /* Another's; the last that it has room for; freed twice. */
+  if (!has_key(entry, key_of(&place, size_class)) || key >> 56 <= 1 || bits == entry->bits) return false;
   entry->bits = bits;
-  atomic64_add_alone(&self->remote_frees, 1);
+  entry->key = key - ((uint64_t)1 << 56);
   return true;
 }
 
 void remote_free(owner_t *self, void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
-  size_t block_bytes = size_classes[size_class].block_bytes;
   place_t place;
   if (!find_place_or_report(address, size_class, &place)) return;
-  atomic64_add_alone(&self->remote_frees, 1);
+  if (self->outbox == NULL && !make_outbox(self)) {
+    deliver(place.slab, size_class, place.bitmap_word, place.bit);
+    return;
+  }
   outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
-  if (entry->bits != 0 && !is_of(entry, &place, size_class)) deliver_entry(self, entry);
+  uint64_t key = key_of(&place, size_class);
+  if (entry->bits != 0 && !has_key(entry, key)) send(self, entry);
   if (entry->bits == 0) {
-    *entry = (outbox_entry_t){
-        .slab = place.slab, .word = (uint16_t)place.bitmap_word, .size_class = (uint8_t)size_class};
+    *entry = (outbox_entry_t){.key = key | (uint64_t)entry_room(size_class) << 56};
     self->outbox_count++;
   }
   if (HAK_UNLIKELY((entry->bits & place.bit) != 0)) {
-    error_note(ERROR_DOUBLE_FREE, address, block_bytes, 0);
+    error_note(ERROR_DOUBLE_FREE, address, size_classes[size_class].block_bytes, 0);
     return;
   }
   entry->bits |= place.bit;
-  bool is_full = entry->bits == UINT64_MAX ||
-                 (size_class >= TINY_CLASS_COUNT &&
-                  (size_t)__builtin_popcountll(entry->bits) * block_bytes >= ENTRY_MAX_BYTES);
-  if (is_full) deliver_entry(self, entry);
+  entry->left--;
+  if (entry->left == 0) send(self, entry);
 }
 
 void remote_free_directly(void *address, uint32_t word) {
@@ -158,15 +217,26 @@ void remote_free_directly(void *address, uint32_t word) {
   if (find_place_or_report(address, size_class, &place)) deliver(place.slab, size_class, place.bitmap_word, place.bit);
 }
 
+void remote_post(owner_t *self) {
+  for (size_t i = 0; self->parcel_count > 0; i++)
+    if (self->parcels[i] != 0) post(self, &self->parcels[i]);
+}
+
 void remote_flush(owner_t *self) {
   for (size_t i = 0; self->outbox_count > 0; i++)
-    if (self->outbox[i].bits != 0) deliver_entry(self, &self->outbox[i]);
+    if (self->outbox->entries[i].bits != 0) send(self, &self->outbox->entries[i]);
+  remote_post(self);
+}
+
+static size_t entry_bytes(const outbox_entry_t *entry) {
+  return (size_t)__builtin_popcountll(entry->bits) * size_classes[entry->size_class].block_bytes;
 }
 
 size_t remote_outbox_bytes(const owner_t *self) {
   size_t bytes = 0;
-  for (size_t i = 0; i < OUTBOX_ENTRIES; i++)
-    bytes += (size_t)__builtin_popcountll(self->outbox[i].bits) * size_classes[self->outbox[i].size_class].block_bytes;
+  for (size_t i = 0; self->outbox_count > 0 && i < OUTBOX_ENTRIES; i++) bytes += entry_bytes(&self->outbox->entries[i]);
+  for (size_t i = 0; self->parcel_count > 0 && i < OUTBOX_PARCELS; i++)
+    if (self->parcels[i] != 0) bytes += parcel_by_number(self->parcels[i])->bytes;
   return bytes;
 }
 
@@ -194,9 +264,24 @@ static void collect_slab(owner_t *self, unit_t slab, unsigned size_class) {
   }
 }
 
-size_t remote_collect(owner_t *self, size_t slabs) {
+/* A slab may be another's by now; or gone, and then its blocks were freed twice. */
+static void collect_parcel(owner_t *self, const parcel_t *parcel) {
+  for (unsigned i = 0; i < parcel->count; i++) {
+    const outbox_entry_t *entry = &parcel->entries[i];
+    uint32_t word = atomic32_load_relaxed(map_word(entry->slab));
+    if (HAK_LIKELY(word == word_make(self->id, entry->size_class) && starts_shared_slab(entry->slab, word)))
+      slab_put_bits(self, entry->slab, entry->word, entry->bits);
+    else deliver_entry(entry);
+  }
+}
+
+size_t remote_collect(owner_t *self, size_t most) {
   size_t collected = 0;
-  for (; collected < slabs; collected++) {
+  for (parcel_t *parcel; collected < most && (parcel = parcel_receive(self)) != NULL; collected++) {
+    collect_parcel(self, parcel);
+    parcel_give(self, parcel);
+  }
+  for (; collected < most; collected++) {
     /* Acquire: pairs with the push in announce. */
     if (self->pending_taken == 0) self->pending_taken = atomic32_exchange_acquire(&self->pending.head, 0);
     unit_t slab = self->pending_taken;

@@ -1,7 +1,12 @@
 /*
  * Remote frees: a block comes back to a slab of another owner.
  *
- * The freeing thread puts the block's bit into the slab's remote bitmap and, if
+ * The freeing thread collects bits, and sends words of them to the owner in parcels
+ * (parcel.h), which the owner empties into its free bitmaps. What follows is the way of
+ * a word for which there is no parcel, or no room for one more on the owner's mail, or
+ * whose slab has become another's on the way.
+ *
+ * The freeing thread puts the bits into the slab's remote bitmap and, if
  * the slab is not announced yet, announces it: pushes the slab on its owner's
  * pending stack. One compare-and-swap a slab, not a block. The owner takes the
  * whole stack, and for each slab first clears the announcement, then fetches the
@@ -47,22 +52,25 @@ HAK_C_BEGIN
  * address that starts no block, and a block that waits in the outbox already. */
 void remote_free(owner_t *self, void *address, uint32_t word);
 /* As remote_free where that only adds a bit to what the outbox holds of the same
- * word already, as most do; else does nothing and returns false. One store, so the
- * owner need not be busy. */
+ * word already, as most do; else does nothing and returns false. Two stores to one entry, of
+ * which the first alone is sound as well: the owner need not be busy. */
 bool remote_free_quickly(owner_t *self, void *address, uint32_t word);
 /* As remote_free at once, without an outbox: for a thread that can have no heap. */
 void remote_free_directly(void *address, uint32_t word);
-/* Delivers what the outbox holds. */
+/* Sends what the outbox holds. */
 void remote_flush(owner_t *self);
-/* In blocks that the outbox holds. */
+/* Only what is in parcels already: for a claimed owner, whose thread may be adding bits. */
+void remote_post(owner_t *self);
+/* In blocks that the outbox and its parcels hold. */
 size_t remote_outbox_bytes(const owner_t *self);
 
-/* Whether other threads have freed into our slabs. */
+/* Whether other threads have freed into our slabs, or sent us what they have. */
 HAK_INLINE bool remote_has_pending(const owner_t *self) {
-  return self->pending_taken != 0 || atomic32_load_relaxed(&self->pending.head) != 0;
+  return self->pending_taken != 0 || atomic32_load_relaxed(&self->pending.head) != 0 || self->mail_taken != 0 ||
+         atomic64_load_relaxed(&self->pending.mail) != 0;
 }
-/* Collects at most `slabs` slabs' remote frees. Returns of how many. */
-size_t remote_collect(owner_t *self, size_t slabs);
+/* Collects at most `most` parcels, and slabs' remote frees. Returns of how many. */
+size_t remote_collect(owner_t *self, size_t most);
 
 HAK_C_END
 #endif

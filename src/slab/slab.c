@@ -318,6 +318,9 @@ void slab_check(const owner_t *owner) {
   HAK_CHECK(owner->next_look == 0 || (map_record(owner->next_look)->slab.listed &&
                                       word_owner(atomic32_load_relaxed(map_word(owner->next_look))) == owner->id));
   size_t outbox = 0;
-  for (size_t i = 0; i < OUTBOX_ENTRIES; i++) outbox += owner->outbox[i].bits != 0;
+  for (size_t i = 0; owner->outbox != NULL && i < OUTBOX_ENTRIES; i++) outbox += owner->outbox->entries[i].bits != 0;
   HAK_CHECK(outbox == owner->outbox_count);
+  size_t parcels = 0;
+  for (size_t i = 0; i < OUTBOX_PARCELS; i++) parcels += owner->parcels[i] != 0;
+  HAK_CHECK(parcels == owner->parcel_count);
 }

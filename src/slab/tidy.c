@@ -22,6 +22,7 @@ static struct {
 
 /* Collects and releases a bounded amount. Returns whether there may be more. */
 static bool collect_step(owner_t *owner) {
+  remote_post(owner);
   size_t collected = remote_has_pending(owner) ? remote_collect(owner, STEP_SLABS) : 0;
   slab_release_empty(owner);
   return collected == STEP_SLABS;
@@ -75,7 +76,8 @@ static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *st
   uint64_t since_ms = unused_since_ms(owner, now_ms),
            idle_until_ms = since_ms + (profile_wait(IDLE_MS) << owner->idle_shift);
   if (since_ms == now_ms) has_slept(owner); /* from here on */
-  if (atomic32_load_relaxed(&owner->pending.head) != 0) owner->idle_visits = 0;
+  if (atomic32_load_relaxed(&owner->pending.head) != 0 || atomic64_load_relaxed(&owner->pending.mail) != 0)
+    owner->idle_visits = 0;
   if (now_ms < idle_until_ms || owner->idle_visits == IDLE_VISITS) return TIDY_NOTHING;
   bool sleeps = has_slept(owner);
   if (sleeps) pool_prepare_to_disown();

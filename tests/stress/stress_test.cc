@@ -189,7 +189,8 @@ class Stress : public testing::TestWithParam<const Profile *> {
     walk();
     hak_stats_t now;
     hak_stats(&now, sizeof now);
-    EXPECT_EQ(now.live + now.cached + now.free_in_slabs, now.slab_bytes + now.large_bytes + now.huge_bytes);
+    EXPECT_EQ(now.live + now.cached + now.outboxes + now.free_in_slabs,
+              now.slab_bytes + now.large_bytes + now.huge_bytes);
     EXPECT_EQ(now.errors, 0u) << "a correct free was reported as a mistake";
   }
 };

@@ -153,6 +153,30 @@ TEST_F(Account, WhatWaitsInMagazinesIsNotLive) {
   EXPECT_EQ(now().resident_cached, 0u);
 }
 
+/* Packed, posted, and taken by the owner who has not come to all of it: blocks of 2 KiB, of
+ * which 64 KiB make a parcel. */
+TEST_F(Account, ParcelsAndMailAreInOutboxes) {
+  constexpr std::size_t kBlocks = 2000, kBytes = 2048;
+  std::vector<void *> blocks(kBlocks);
+  for (void *&block : blocks) block = hak_malloc(kBytes);
+  hak_stats_t before = stats();
+  std::thread([&] {
+    for (void *block : blocks) hak_free(block);
+    hak_thread_flush();
+  }).join();
+  hak_stats_t posted = stats();
+  EXPECT_EQ(before.live - posted.live, kBlocks * kBytes) << "the program has freed them";
+  EXPECT_GE(posted.outboxes - before.outboxes, kBlocks * kBytes / 2) << "most of them are mail";
+  remote_collect(&the_heap->owner, 3);
+  ASSERT_NE(the_heap->owner.mail_taken, 0u) << "the test is void";
+  hak_stats_t taken = stats();
+  EXPECT_EQ(taken.live, posted.live) << "what the owner has taken counts as well";
+  EXPECT_LT(taken.outboxes, posted.outboxes);
+  remote_collect(&the_heap->owner, SIZE_MAX);
+  EXPECT_EQ(stats().outboxes, before.outboxes);
+  EXPECT_EQ(stats().live, posted.live);
+}
+
 TEST_F(Account, WhatIsOnItsWayToAnotherThreadIsInOutboxes) {
   std::vector<void *> blocks(200);
   for (void *&block : blocks) std::memset(block = hak_malloc(64), 1, 64);

@@ -64,6 +64,7 @@ TEST_F(CheckDeathTest, BitmapsAndCounts) {
   EXPECT_FOUND(atomic64_store_relaxed(&the_map.remote_bits[slab][record(slab).first_word], UINT64_MAX), "remote_bits");
   EXPECT_FOUND(heap->owner.free_bytes += 16, "free_bytes");
   EXPECT_FOUND(heap->owner.outbox_count++, "outbox");
+  EXPECT_FOUND(heap->owner.parcel_count++, "parcels");
 }
 
 TEST_F(CheckDeathTest, Lists) {

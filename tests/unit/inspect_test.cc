@@ -121,13 +121,35 @@ TEST(Inspect, MembersLieWhereItSays) {
 
   /* Of records no two members are alike. */
   heap_t other = *heap;
+  outbox_t outbox = {};
   for (unsigned i = 0; i < OUTBOX_ENTRIES; i++)
-    other.owner.outbox[i].bits = 1000 + i, other.owner.outbox[i].size_class = (uint8_t)i;
+    outbox.entries[i].bits = 1000 + i, outbox.entries[i].size_class = (uint8_t)i;
+  parcel_t parcel = {};
+  parcel.next = 31, parcel.owner = 32, parcel.count = 33, parcel.bytes = 34;
+  for (unsigned i = 0; i < PARCEL_ENTRIES; i++)
+    parcel.entries[i].bits = 2000 + i, parcel.entries[i].size_class = (uint8_t)(100 + i);
+  other.owner.outbox = &outbox;
+  for (unsigned i = 0; i < OUTBOX_PARCELS; i++) other.owner.parcels[i] = 3000 + i;
+  other.owner.pending.mail.value = uint64_t{41} << 32 | 42;
+  other.owner.mail_taken = 43;
   other.owner.stripped = true;
   for (unsigned i = 0; i < OUTBOX_ENTRIES; i++) {
-    EXPECT_EQ(member(&other, "heap.outbox_bits", i), 1000 + i);
-    EXPECT_EQ(member(&other, "heap.outbox_class", i), i);
+    EXPECT_EQ(member(&outbox, "outbox.bits", i), 1000 + i);
+    EXPECT_EQ(member(&outbox, "outbox.class", i), i);
   }
+  for (unsigned i = 0; i < PARCEL_ENTRIES; i++) {
+    EXPECT_EQ(member(&parcel, "parcel.bits", i), 2000 + i);
+    EXPECT_EQ(member(&parcel, "parcel.class", i), 100 + i);
+  }
+  EXPECT_EQ(member(&parcel, "parcel.next"), 31u);
+  EXPECT_EQ(member(&parcel, "parcel.count"), 33u);
+  EXPECT_EQ(number("parcel.step"), HAK_CACHE_LINE);
+  EXPECT_EQ(number("mail.most"), MAIL_MOST);
+  EXPECT_EQ(variable("map.metadata"), address(the_map.metadata));
+  EXPECT_EQ(member(&other, "heap.outbox"), address(&outbox));
+  for (unsigned i = 0; i < OUTBOX_PARCELS; i++) EXPECT_EQ(member(&other, "heap.parcels", i), 3000 + i);
+  EXPECT_EQ(member(&other, "heap.mail"), uint64_t{41} << 32 | 42);
+  EXPECT_EQ(member(&other, "heap.mail_taken"), 43u);
   EXPECT_EQ(member(&other, "heap.stripped"), 1u);
   unit_record_t record = {};
   record.run_units = 11, record.slab.free_count = 12, record.slab.capacity = 13;

@@ -40,6 +40,7 @@
 #include <slab/claim.h>
 #include <slab/pool.h>
 #include <slab/purge.h>
+#include <slab/parcel.h>
 #include <slab/remote.h>
 #include <slab/slab.h>
 #include <slab/surplus.h>

@@ -60,9 +60,119 @@ TEST_F(Remote, BlocksOfOneWordTravelTogether) {
   auto blocks = a.refill(1, 64);
   for (size_t i = 0; i < 63; i++) free_as(b, blocks[i]);
   EXPECT_EQ(b->outbox_count, 1u) << "64 neighbours of one bitmap word";
-  EXPECT_FALSE(remote_has_pending(a));
+  EXPECT_EQ(b->parcel_count, 0u);
   free_as(b, blocks[63]);
-  EXPECT_EQ(b->outbox_count, 0u) << "a full entry goes at once";
+  EXPECT_EQ(b->outbox_count, 0u) << "a full entry goes into a parcel at once";
+  EXPECT_EQ(b->parcel_count, 1u);
+  EXPECT_FALSE(remote_has_pending(a)) << "a parcel for a lone entry";
+  remote_flush(b);
+  EXPECT_EQ(b->parcel_count, 0u);
+  EXPECT_TRUE(remote_has_pending(a));
+}
+
+/* Words of the same owner travel together, and touch none of its slabs' tables. */
+TEST_F(Remote, WordsOfOneOwnerTravelInAParcel) {
+  constexpr size_t kBlocks = size_t{PARCEL_ENTRIES} * 64;
+  auto blocks = a.refill(1, kBlocks);
+  std::sort(blocks.begin(), blocks.end());
+  unit_t slab = slab_of(blocks[0]);
+  auto before = record(slab).slab.free_count;
+  for (size_t i = 0; i + 1 < kBlocks; i++) free_as(b, blocks[i]);
+  EXPECT_FALSE(remote_has_pending(a)) << "it was posted before it was full";
+  free_as(b, blocks.back());
+  EXPECT_EQ(b->parcel_count, 0u);
+  EXPECT_TRUE(remote_has_pending(a)) << "a full parcel is posted";
+  EXPECT_FALSE(announced(slab));
+  for (unsigned w = 0; w < PARCEL_ENTRIES; w++)
+    EXPECT_EQ(atomic64_load_relaxed(&the_map.remote_bits[slab][w]), 0u) << "a bitmap was touched";
+  EXPECT_EQ(remote_collect(a, SIZE_MAX), 1u) << "parcels";
+  EXPECT_EQ(record(slab).slab.free_count, before + kBlocks);
+  EXPECT_FALSE(remote_has_pending(a));
+  EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees), kBlocks);
+}
+
+TEST_F(Remote, ParcelsAreForOneOwnerEach) {
+  auto of_a = a.refill(1, 128), of_c = c.refill(1, 128);
+  for (int i = 0; i < 128; i++) {
+    free_as(b, of_a[static_cast<size_t>(i)]);
+    free_as(b, of_c[static_cast<size_t>(i)]);
+  }
+  remote_flush(b);
+  EXPECT_TRUE(remote_has_pending(a));
+  EXPECT_TRUE(remote_has_pending(c));
+  remote_collect(a, SIZE_MAX);
+  remote_collect(c, SIZE_MAX);
+  EXPECT_FALSE(remote_has_pending(a)) << "what one owner had was passed on to the other";
+  slab_check(a);
+  slab_check(c);
+}
+
+/* There are more owners than parcels that are packed at a time. */
+TEST_F(Remote, OwnersTakeTurnsAtAParcel) {
+  AttachedOwner owners[OUTBOX_PARCELS + 1];
+  std::vector<std::vector<void *>> blocks;
+  for (auto &owner : owners) blocks.push_back(owner.refill(1, 128));
+  for (auto &its : blocks) std::sort(its.begin(), its.end());
+  for (size_t i = 0; i < 128; i++)
+    for (auto &its : blocks) free_as(b, its[i]);
+  EXPECT_LE(b->parcel_count, unsigned{OUTBOX_PARCELS});
+  remote_flush(b);
+  /* The last first: another one's collection would pass on what is not its own. */
+  for (size_t i = OUTBOX_PARCELS + 1; i-- > 0;) {
+    const auto before = owners[i]->free_bytes;
+    remote_collect(owners[i], SIZE_MAX);
+    EXPECT_EQ(owners[i]->free_bytes - before, 128 * 16) << "an entry went elsewhere first";
+    slab_check(owners[i]);
+  }
+}
+
+/* Who does not come to its mail gets no more than MAIL_MOST parcels of it; the rest are bits. */
+TEST_F(Remote, MailIsBounded) {
+  const unsigned k = size_class_of(4096);
+  std::vector<void *> blocks = a.refill(k, 16u * 2 * (MAIL_MOST + 50));
+  for (void *block : blocks) free_as(b, block);
+  remote_flush(b);
+  EXPECT_EQ(atomic64_load_relaxed(&a->pending.mail) >> 32, uint64_t{MAIL_MOST});
+  EXPECT_NE(atomic32_load_relaxed(&a->pending.head), 0u) << "and bits";
+  EXPECT_LE(b->spare_count, 16u) << "parcels that are needed no more go back";
+  EXPECT_GT(remote_collect(a, SIZE_MAX), size_t{MAIL_MOST});
+  EXPECT_LE(a->spare_count, 16u);
+  slab_check(a);
+  slab_release_empty(a);
+  EXPECT_EQ(hak_test::used_bytes(), 0u) << "a block is lost";
+}
+
+/* What a claimer empties goes back when it lets go: it waits for no gate before. */
+TEST_F(Remote, AClaimerKeepsTheParcelsForLater) {
+  auto blocks = a.refill(size_class_of(4096), 16u * 2 * 40);
+  for (void *block : blocks) free_as(b, block);
+  remote_flush(b);
+  a->puts_aside = true;
+  gate_enter(&metadata_gate);
+  remote_collect(a, SIZE_MAX); /* would wait for ever */
+  EXPECT_GE(a->spare_count, 40u);
+  gate_leave(&metadata_gate);
+  unit_t aside = a->put_aside;
+  a->put_aside = 0;
+  a->puts_aside = false;
+  slab_give_aside(aside);
+  parcel_give_surplus(parcel_surplus(a));
+  EXPECT_LE(a->spare_count, 8u);
+  auto again = a.refill(1, 64); /* and serve others */
+  for (void *block : again) free_as(c, block);
+  remote_flush(c);
+  EXPECT_GT(c->spare_count, 0u);
+}
+
+TEST_F(Remote, WhatIsPackedIsPostedWithoutTheEntries) {
+  auto blocks = a.refill(1, 130);
+  std::sort(blocks.begin(), blocks.end());
+  for (void *block : blocks) free_as(b, block);
+  EXPECT_EQ(b->parcel_count, 1u);
+  EXPECT_EQ(b->outbox_count, 1u);
+  remote_post(b);
+  EXPECT_EQ(b->parcel_count, 0u);
+  EXPECT_EQ(b->outbox_count, 1u) << "its thread may be adding to it";
   EXPECT_TRUE(remote_has_pending(a));
 }
 
@@ -76,7 +186,7 @@ TEST_F(Remote, ABitForAnEntryThatIsThereIsAddedQuickly) {
   EXPECT_TRUE(remote_free_quickly(b, blocks[1], word));
   EXPECT_FALSE(remote_free_quickly(b, blocks[1], word)) << "a second time, which is to be reported";
   EXPECT_FALSE(remote_free_quickly(b, static_cast<char *>(blocks[2]) + 8, word)) << "no block";
-  EXPECT_FALSE(remote_free_quickly(b, large[0], map_lookup(large[0])));
+  EXPECT_FALSE(remote_free_quickly(b, large[0], map_lookup(large[0]))) << "there is no entry of its slab";
   for (int i = 2; i < 70; i++)
     if (!remote_free_quickly(b, blocks[static_cast<size_t>(i)], word))
       remote_free(b, blocks[static_cast<size_t>(i)], word);
@@ -96,7 +206,7 @@ TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
     free_as(b, block);
     ASSERT_LE(b->outbox_count, unsigned{OUTBOX_ENTRIES});
     size_t entries = 0;
-    for (auto &entry : b->outbox) entries += entry.bits != 0;
+    for (auto &entry : b->outbox->entries) entries += entry.bits != 0;
     ASSERT_EQ(entries, b->outbox_count);
   }
   remote_flush(b);
@@ -107,18 +217,23 @@ TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
 }
 
 TEST_F(Remote, LargerBlocksAreNotHoarded) {
-  for (auto [bytes, waiting] : {std::pair<size_t, size_t>{2048, 7}, {5000, 3}, {16384, 0}, {65536, 0}}) {
+  for (auto [bytes, waiting] : {std::pair<size_t, size_t>{1024, 15}, {2048, 7}, {5000, 3}, {16384, 0}, {65536, 0}}) {
     const unsigned k = size_class_of(bytes);
-    auto blocks = a.refill(k, 8);
+    auto blocks = a.refill(k, 8 * (waiting + 1));
     std::sort(blocks.begin(), blocks.end());
+    const size_t block_bytes = size_classes[k].block_bytes;
     for (size_t i = 0; i < waiting; i++) free_as(b, blocks[i]);
-    EXPECT_FALSE(remote_has_pending(a)) << "a call for a block of " << bytes << " bytes";
+    EXPECT_EQ(b->parcel_count, 0u) << "a parcel for a block of " << bytes << " bytes";
     EXPECT_EQ(b->outbox_count, waiting > 0 ? 1u : 0u);
     free_as(b, blocks[waiting]);
     EXPECT_EQ(b->outbox_count, 0u) << "more than 16 KiB wait, in blocks of " << bytes << " bytes";
-    EXPECT_TRUE(remote_has_pending(a));
+    for (size_t i = waiting + 1; i < blocks.size(); i++) {
+      free_as(b, blocks[i]);
+      EXPECT_LT(remote_outbox_bytes(b), 32u * 1024 + 32 * 1024 + block_bytes) << "an outbox of " << bytes << " bytes";
+    }
+    EXPECT_TRUE(remote_has_pending(a)) << "blocks of " << bytes << " bytes";
+    remote_flush(b);
     remote_collect(a, SIZE_MAX);
-    a.flush(k, std::vector<void *>(blocks.begin() + static_cast<std::ptrdiff_t>(waiting) + 1, blocks.end()));
     slab_release_empty(a);
   }
 }
@@ -146,7 +261,10 @@ TEST_F(Remote, ACollectionIsBoundedAndGoesOnWhereItStopped) {
   const unsigned k = size_class_of(2048);
   auto blocks = a.refill(k, size_classes[k].capacity * 10u);
   std::set<unit_t> slabs;
-  for (void *block : blocks) slabs.insert(slab_of(block)), free_as(b, block);
+  for (void *block : blocks) {
+    slabs.insert(slab_of(block));
+    remote_free_directly(block, map_lookup(block));
+  }
   ASSERT_EQ(slabs.size(), 10u);
   auto waiting = [&] { return std::count_if(slabs.begin(), slabs.end(), announced); };
   remote_collect(a, 3);
@@ -159,11 +277,23 @@ TEST_F(Remote, ACollectionIsBoundedAndGoesOnWhereItStopped) {
   EXPECT_FALSE(remote_has_pending(a));
 }
 
+TEST_F(Remote, ACollectionTakesAsManyParcelsAsItMay) {
+  auto blocks = a.refill(size_class_of(2048), 32u * 10);
+  for (void *block : blocks) free_as(b, block);
+  ASSERT_EQ(atomic64_load_relaxed(&a->pending.mail) >> 32, 20u) << "32 KiB each";
+  for (unsigned left = 20; left > 0; left -= 2) {
+    EXPECT_TRUE(remote_has_pending(a)) << left << " are left";
+    EXPECT_EQ(remote_collect(a, 2), 2u) << "a malloc would pay for all";
+  }
+  EXPECT_FALSE(remote_has_pending(a));
+}
+
 TEST_F(Remote, ARefillUsesWhatOthersHaveFreed) {
   const unsigned k = size_class_of(2048);
   auto blocks = a.refill(k, size_classes[k].capacity);
   size_t used = hak_test::used_bytes();
   for (void *block : blocks) free_as(b, block);
+  remote_flush(b);
   auto again = a.refill(k, size_classes[k].capacity);
   EXPECT_EQ(hak_test::used_bytes(), used) << "fresh memory was taken although a slab had come back";
   std::sort(blocks.begin(), blocks.end());
@@ -197,6 +327,29 @@ TEST_F(Remote, ABlockThatWaitsInAnOutboxFindsTheNewOwner) {
   slab_check(c);
   blocks.erase(blocks.begin());
   c.flush(20, blocks);
+}
+
+TEST_F(Remote, MailOfAFormerOwnerIsPassedOn) {
+  const unsigned k = size_class_of(512);
+  auto blocks = a.refill(k, 100);
+  unit_t slab = slab_of(blocks[0]);
+  owner_t *former = a;
+  for (size_t i = 0; i < 90; i++) free_as(b, blocks[i]);
+  remote_flush(b);
+  ASSERT_NE(atomic64_load_relaxed(&former->pending.mail), 0u) << "the test is void";
+  uint64_t mail = atomic64_exchange_relaxed(&former->pending.mail, 0); /* it has not come to it */
+  a.detach();
+  ASSERT_TRUE(pool_adopt(c, k));
+  ASSERT_EQ(owner_of(blocks[0]), c->id);
+  atomic64_store_relaxed(&former->pending.mail, mail);
+  auto before = record(slab).slab.free_count;
+  tidy_sweep(nullptr);
+  EXPECT_EQ(record(slab).slab.free_count, before) << "another owner's count was changed";
+  EXPECT_TRUE(remote_has_pending(c)) << "its blocks are lost";
+  remote_collect(c, SIZE_MAX);
+  EXPECT_EQ(record(slab).slab.free_count, before + 90);
+  slab_check(c);
+  c.flush(k, std::vector<void *>(blocks.begin() + 90, blocks.end()));
 }
 
 /* A freer that was slow to announce pushes the slab on the stack of the owner
@@ -297,7 +450,9 @@ TEST_F(Remote, TwoThreadsPassBlocksToEachOther) {
         size_t bytes = size_classes[word_kind(word)].block_bytes;
         ASSERT_TRUE(hak_test::stamped_as(block, bytes, key, bytes)) << "a block was handed out twice";
         ASSERT_NE(word_owner(word), owner->id);
-        remote_free(owner, block, word);
+        if (random.below(2) == 0) remote_free(owner, block, word); /* by mail; else by bits */
+        else remote_free_directly(block, word);
+        error_settle();
       }
     }
     remote_flush(owner);
@@ -324,9 +479,12 @@ TEST_F(Remote, WhenTheFreerIsDoneOneCollectionFindsAll) {
     for (unsigned round = 1; round <= kRounds; round++) {
       while (to_do.load() != round) std::this_thread::yield();
       for (unsigned i = 0; i < kBlocks; i++) {
-        free_as(b, blocks[i]);
+        if (round % 4 == 0) free_as(b, blocks[i]); /* by mail; else by bits */
+        else remote_free_directly(blocks[i], map_lookup(blocks[i]));
+        error_settle();
         if (i % 8 == 7) std::this_thread::yield(); /* so that both take part on one processor, too */
       }
+      remote_flush(b);
       done.store(round);
     }
   });

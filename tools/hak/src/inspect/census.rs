@@ -107,8 +107,8 @@ impl Census {
                 let count = layout.magazine_count(&heap.record, class);
                 census.classes[class].cached += count.saturating_sub(heap.gaps[class]);
             }
-            for (class, blocks) in outboxes(layout, &heap.record) {
-                census.classes[class].in_outboxes += blocks;
+            for (class, blocks) in &heap.on_the_way {
+                census.classes[*class].in_outboxes += blocks;
             }
         }
         census
@@ -139,17 +139,6 @@ impl Census {
         let share = blocks.min(out) as f64 / out as f64;
         ((its.out_resident_bytes as f64 * share) as u64).min(its.out_resident_bytes)
     }
-}
-
-/// Classes and blocks of what waits in a heap's outbox.
-pub fn outboxes(layout: &Layout, heap: &[u8]) -> Vec<(usize, u64)> {
-    let fields = &layout.heap;
-    let entry = |index: usize| {
-        let class = usize::try_from(fields.outbox_class.of(heap, index)).unwrap_or(usize::MAX);
-        (class, u64::from(fields.outbox_bits.of(heap, index).count_ones()))
-    };
-    let entries = (0..fields.outbox_bits.count).map(entry);
-    entries.filter(|(class, blocks)| *blocks > 0 && *class < layout.single_from).collect()
 }
 
 impl Walk<'_> {

@@ -36,6 +36,7 @@ pub struct Layout {
     pub used: Field,
     pub dirty: Field,
     pub heap: HeapFields,
+    pub parcel: ParcelFields,
     pub variables: Variables,
 }
 
@@ -55,8 +56,10 @@ pub struct HeapFields {
     pub top: Field,
     pub limit: Field,
     pub capacity: Field,
-    pub outbox_bits: Field,
-    pub outbox_class: Field,
+    pub outbox: Field,
+    pub parcels: Field,
+    pub mail: Field,
+    pub mail_taken: Field,
     pub state: Field,
     pub stripped: Field,
     /// With its highest bit while the heap samples: then there is a NULL in its magazines.
@@ -69,6 +72,19 @@ pub struct HeapFields {
     pub adoptions: Field,
 }
 
+/// What a thread has freed of others' blocks, on its way (src/slab/parcel.h).
+pub struct ParcelFields {
+    pub outbox_bits: Field,
+    pub outbox_class: Field,
+    pub next: Field,
+    pub count: Field,
+    pub bits: Field,
+    pub class: Field,
+    /// Its number counts steps of so many bytes.
+    pub step: u64,
+    pub mail_most: u64,
+}
+
 /// Read anew at each look.
 pub struct Variables {
     pub base: Field,
@@ -78,6 +94,7 @@ pub struct Variables {
     pub remote_bits: Field,
     pub superslabs: Field,
     pub heaps: Field,
+    pub metadata: Field,
     pub zone_first: Field,
     pub zone_bytes: u64,
     pub extent_count: Field,
@@ -151,6 +168,16 @@ impl Layout {
             used: root.member("superslab.used")?,
             dirty: root.member("superslab.dirty")?,
             heap: heap(root)?,
+            parcel: ParcelFields {
+                outbox_bits: root.member("outbox.bits")?,
+                outbox_class: root.member("outbox.class")?,
+                next: root.member("parcel.next")?,
+                count: root.member("parcel.count")?,
+                bits: root.member("parcel.bits")?,
+                class: root.member("parcel.class")?,
+                step: root.number("parcel.step")?,
+                mail_most: root.number("mail.most")?,
+            },
             variables: variables(root)?,
         };
         // What everything is computed with; else sizes could be anything.
@@ -163,6 +190,8 @@ impl Layout {
             && is_power(layout.heap_bytes, 1 << 20)
             && layout.unit_bytes.is_multiple_of(target.page)
             && layout.owner_shift < 32
+            && layout.parcel.step <= 4096
+            && layout.parcel.mail_most <= 1 << 16
             && layout.classes.iter().all(|class| {
                 (1..=1 << 10).contains(&class.slab_units)
                     && class.block_bytes > 0
@@ -211,8 +240,10 @@ fn heap(root: &Root) -> Result<HeapFields> {
         top: root.member("heap.top")?,
         limit: root.member("heap.limit")?,
         capacity: root.member("heap.capacity")?,
-        outbox_bits: root.member("heap.outbox_bits")?,
-        outbox_class: root.member("heap.outbox_class")?,
+        outbox: root.member("heap.outbox")?,
+        parcels: root.member("heap.parcels")?,
+        mail: root.member("heap.mail")?,
+        mail_taken: root.member("heap.mail_taken")?,
         state: root.member("heap.state")?,
         stripped: root.member("heap.stripped")?,
         id_word: root.member("heap.id_word")?,
@@ -238,6 +269,7 @@ fn variables(root: &Root) -> Result<Variables> {
         remote_bits: root.variable("map.remote_bits")?,
         superslabs: root.variable("map.superslabs")?,
         heaps: root.variable("map.heaps")?,
+        metadata: root.variable("map.metadata")?,
         zone_first: root.variable("map.zone_first")?,
         zone_bytes: root.number("zone.bytes")?,
         extent_count: root.variable("zone.extent_count")?,

@@ -42,6 +42,9 @@ pub struct HeapCopy {
     pub record: Vec<u8>,
     /// Of each magazine, where blocks were taken out of the middle (src/front/strip.h).
     pub gaps: Vec<u64>,
+    /// Classes and blocks of what it has freed of others', and of what others have freed of its own and it has not
+    /// taken in yet.
+    pub on_the_way: Vec<(usize, u64)>,
 }
 
 /// Units [first, end), with their elements of the tables.
@@ -253,8 +256,8 @@ impl Reader<'_> {
                 is_whole = self.is_whole_heap(&heap, &self.target.read(from, each)?);
             }
             tables.moving_heaps += u64::from(!is_whole);
-            let gaps = self.gaps(&heap)?;
-            tables.heaps.push(HeapCopy { record: heap, gaps });
+            let (gaps, on_the_way) = (self.gaps(&heap)?, self.on_the_way(&heap)?);
+            tables.heaps.push(HeapCopy { record: heap, gaps, on_the_way });
         }
         Ok(())
     }
@@ -287,6 +290,48 @@ impl Reader<'_> {
             }
         }
         Ok(gaps)
+    }
+
+    /// Of the outbox, the parcels that are being packed, and the mail. What moves meanwhile is seen as it comes; no
+    /// number is trusted.
+    fn on_the_way(&self, heap: &[u8]) -> Result<Vec<(usize, u64)>> {
+        let (heap_fields, fields) = (&self.layout.heap, &self.layout.parcel);
+        let mut found = Vec::new();
+        let mut add = |record: &[u8], bits: &Field, class: &Field, count: usize| {
+            for index in 0..count.min(bits.count) {
+                let blocks = u64::from(bits.of(record, index).count_ones());
+                let class = usize::try_from(class.of(record, index)).unwrap_or(usize::MAX);
+                if blocks > 0 && class < self.layout.single_from {
+                    found.push((class, blocks));
+                }
+            }
+        };
+        let read = |at: u64, last: &Field| -> Result<Option<Vec<u8>>> {
+            let end = usize::try_from(last.at)? + last.count * last.stride.max(last.bytes);
+            let mut record = vec![0; end.min(1 << 16)];
+            let missing = self.target.read_all(&mut [Piece { at, into: &mut record }])?;
+            Ok((missing == 0).then_some(record))
+        };
+        let outbox = heap_fields.outbox.of(heap, 0);
+        if outbox != 0
+            && let Some(record) = read(outbox, &fields.outbox_bits)?
+        {
+            add(&record, &fields.outbox_bits, &fields.outbox_class, fields.outbox_bits.count);
+        }
+        let metadata = self.layout.variables.metadata.value(self.target)?;
+        let packed = (0..heap_fields.parcels.count).map(|index| (heap_fields.parcels.of(heap, index), 1));
+        let mail = [heap_fields.mail_taken.of(heap, 0), heap_fields.mail.of(heap, 0) & u64::from(u32::MAX)];
+        for (mut number, most) in packed.chain(mail.map(|number| (number, fields.mail_most))) {
+            for _ in 0..most {
+                if number == 0 {
+                    break;
+                }
+                let Some(record) = read(metadata.wrapping_add(number * fields.step), &fields.bits)? else { break };
+                add(&record, &fields.bits, &fields.class, usize::try_from(fields.count.of(&record, 0))?);
+                number = fields.next.of(&record, 0);
+            }
+        }
+        Ok(found)
     }
 
     /// Of what may be written before the zones begin.

@@ -7,7 +7,7 @@ use std::fs;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::inspect::census::{Census, outboxes};
+use crate::inspect::census::Census;
 use crate::inspect::layout::Layout;
 use crate::inspect::tables::Tables;
 use crate::inspect::target::Target;
@@ -67,8 +67,7 @@ pub fn heaps(target: &Target, layout: &Layout, tables: &Tables, census: &Census)
             (blocks, blocks * layout.classes[class].block_bytes)
         });
         let (cached_count, cached) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let outboxes =
-            outboxes(layout, record).into_iter().map(|(class, blocks)| blocks * layout.classes[class].block_bytes);
+        let outboxes = copy.on_the_way.iter().map(|(class, blocks)| blocks * layout.classes[*class].block_bytes);
         let owner = census.owners[index + 1];
         let is_attached = state == State::Attached;
         Heap {

@@ -10,6 +10,7 @@ mod bell;
 mod claim;
 mod futex;
 mod lock;
+mod mail;
 mod ownership;
 mod publication;
 mod remote;
@@ -26,6 +27,7 @@ pub fn all() -> Vec<Protocol> {
         strip::protocol(),
         bell::protocol(),
         shelf::protocol(),
+        mail::protocol(),
     ]
 }
 

@@ -54,7 +54,7 @@ def main():
         wrong.append(f"build.rs does not compile as CMakeLists.txt does: {', '.join(sorted(of_library ^ of_crate))}")
 
     rust = read("bindings/rust/hakmem-sys/src/stats.rs")
-    for struct in ("hak_stats", "hak_account"):
+    for struct in ("hak_stats", "hak_account", "hak_heap_stats"):
         if c_members(header, struct) != rust_members(rust, struct):
             wrong.append(f"{struct}_t: stats.rs does not have the members of hakmem.h")
     declarations = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)

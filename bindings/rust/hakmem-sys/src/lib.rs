@@ -12,8 +12,16 @@
 mod stats;
 
 use core::ffi::{c_char, c_int, c_void};
+use core::marker::PhantomData;
 
-pub use stats::{hak_account_t, hak_stats_t};
+pub use stats::{hak_account_t, hak_heap_stats_t, hak_stats_t};
+
+/// A heap of the program's own: a number in a pointer's clothes, at which nothing lies.
+#[repr(C)]
+pub struct hak_heap_t {
+    _nothing: [u8; 0],
+    _marker: PhantomData<*mut u8>,
+}
 
 /// Takes a piece of text, which does not end with a zero byte; returns false to stop.
 pub type hak_write_fn = unsafe extern "C" fn(context: *mut c_void, text: *const c_char, bytes: usize) -> bool;
@@ -29,6 +37,17 @@ unsafe extern "C" {
     pub fn hak_free_sized(block: *mut c_void, bytes: usize);
     pub fn hak_free_aligned_sized(block: *mut c_void, alignment: usize, bytes: usize);
     pub fn hak_usable_size(block: *const c_void) -> usize;
+
+    pub fn hak_heap_new(limit_bytes: usize) -> *mut hak_heap_t;
+    pub fn hak_heap_set_limit(heap: *mut hak_heap_t, limit_bytes: usize);
+    pub fn hak_heap_destroy(heap: *mut hak_heap_t);
+    pub fn hak_heap_malloc(heap: *mut hak_heap_t, bytes: usize) -> *mut c_void;
+    pub fn hak_heap_calloc(heap: *mut hak_heap_t, count: usize, bytes: usize) -> *mut c_void;
+    pub fn hak_heap_aligned_alloc(heap: *mut hak_heap_t, alignment: usize, bytes: usize) -> *mut c_void;
+    pub fn hak_heap_realloc(heap: *mut hak_heap_t, block: *mut c_void, bytes: usize) -> *mut c_void;
+    pub fn hak_heap_free(heap: *mut hak_heap_t, block: *mut c_void);
+    pub fn hak_heap_owns(heap: *const hak_heap_t, address: *const c_void) -> bool;
+    pub fn hak_heap_stats(heap: *const hak_heap_t, out: *mut hak_heap_stats_t, out_bytes: usize);
 
     pub fn hak_owns(address: *const c_void) -> bool;
     pub fn hak_thread_flush();

@@ -139,3 +139,30 @@ pub struct hak_account_t {
     /// The allocator's own tables.
     pub resident_metadata: usize,
 }
+
+/// Of one heap of the program's own, in bytes. Other threads may go on: each figure was true a moment ago.
+///
+/// ```text
+/// live + cached + free = taken
+/// ```
+#[repr(C)]
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct hak_heap_stats_t {
+    /// The structure's size in the library's version.
+    pub struct_bytes: usize,
+    /// Memory that nothing else can use: whole units of 64 KiB.
+    pub taken: usize,
+    /// The most that it ever was.
+    pub peak_taken: usize,
+    /// In blocks that the program holds, as large as they may be used.
+    pub live: usize,
+    /// In blocks that wait in threads' caches.
+    pub cached: usize,
+    /// The rest: free blocks, ends of slabs, free units.
+    pub free: usize,
+    /// Of `taken`; 0: none.
+    pub limit: usize,
+    /// Requests that failed for the limit.
+    pub refused: u64,
+}

@@ -4,12 +4,14 @@
 #![no_std]
 #![warn(missing_docs)]
 
+mod heap;
 #[cfg(feature = "stats")]
 mod stats;
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::{CStr, c_void};
 
+pub use heap::{Heap, HeapStats};
 #[cfg(feature = "stats")]
 pub use stats::{Account, Stats, account, stats, write_json};
 

@@ -1,7 +1,7 @@
 # A thin front for CMake, cargo and the scripts; CMakeLists.txt is the build.
 BUILD := build
 
-.PHONY: all library demo test test-quick bench dist clean
+.PHONY: all library demo test test-quick bench dist deb clean
 
 all: library
 	@scripts/build-hak $(BUILD)
@@ -39,6 +39,11 @@ bench:
 dist:
 	@scripts/deps build dist
 	@scripts/dist $(BUILD)/dist
+
+# Debian packages, of what is in this folder.
+deb:
+	@scripts/deps build deb
+	@scripts/build-deb $(BUILD)/deb
 
 clean:
 	rm -rf $(BUILD)

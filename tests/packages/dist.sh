@@ -28,7 +28,8 @@ git -C "$work/first-tree" checkout -q --detach "$commit"
 mkdir "$work/elsewhere"
 cp -R "$work/first-tree" "$work/elsewhere/a-longer-name"
 began=$(date +%s)
-(umask 022 && cd / && LC_ALL=C TZ=UTC "$work/first-tree/scripts/dist" "$work/first" --tool "$build") >"$work/log" 2>&1 ||
+mkdir "$work/tmp" "$work/elsewhere/temporary-files"
+(umask 022 && cd / && LC_ALL=C TZ=UTC TMPDIR="$work/tmp" "$work/first-tree/scripts/dist" "$work/first" --tool "$build") >"$work/log" 2>&1 ||
   { cat "$work/log"; exit 1; }
 
 # Another umask, time, zone, language and folder; times and rights of the files; settings of git's; a file that is not
@@ -42,7 +43,7 @@ echo more >"$other/uncommitted"
 echo more >>"$other/LICENSE"
 while [ "$(date +%s)" = "$began" ]; do sleep 0.1; done
 (umask 077 && cd "$other" && LC_ALL=C.UTF-8 TZ=Pacific/Kiritimati CFLAGS=-O0 LDFLAGS=-Wl,--build-id=none \
-  scripts/dist ../made --tool "$build") >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+  TMPDIR="$work/elsewhere/temporary-files" scripts/dist ../made --tool "$build") >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 grep -q 'what is not committed is not part of it' "$work/log" || fail "it does not say that something is not committed"
 
 for archive in "$work"/first/*; do

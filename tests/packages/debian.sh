@@ -46,12 +46,12 @@ make_packages() {
 }
 
 same() {
+  local package packages="$work/elsewhere/in a folder of another length"
   rm -rf "$work/elsewhere"
   mkdir -p "$work/elsewhere/temporary-files"
-  (umask 077 && export TZ=Pacific/Kiritimati TMPDIR="$work/elsewhere/temporary-files" && build_to "$work/elsewhere/in a folder of another length")
+  (umask 077 && export TZ=Pacific/Kiritimati TMPDIR="$work/elsewhere/temporary-files" && build_to "$packages")
   for package in "$work"/packages/*; do
-    other="$work/elsewhere/in a folder of another length/${package##*/}"
-    cmp "$package" "$other" || fail "${package##*/} is another one when it is built elsewhere"
+    cmp "$package" "$packages/${package##*/}" || fail "${package##*/} is another one when it is built elsewhere"
   done
   rm -rf "$work/elsewhere"
 }
@@ -106,20 +106,20 @@ use() {
   [ ! -s "$log" ] || { cat "$log"; fail "files are not as the packages have them"; }
   must in_root --audit "${names[@]}"
   [ ! -s "$log" ] || { cat "$log"; fail "dpkg is not content"; }
-  local triplet lib
-  triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
-  lib=$work/root/usr/lib/$triplet
+  local lib consumer=$root/tests/install/consumer
+  lib=$work/root/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 
   # Preloaded, linked shared and static, found by pkg-config and CMake.
   HAKMEM_STATS_FILE=$work/stats.json LD_PRELOAD=$lib/libhakmem.so.0 perl -e 'print ""'
   grep -q '"refills": [1-9]' "$work/stats.json" || fail "the preloaded library did not serve"
-  cc "$root/tests/install/consumer/main.c" -o "$work/shared" $(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs hakmem)
+  export PKG_CONFIG_PATH=$lib/pkgconfig
+  cc "$consumer/main.c" -o "$work/shared" $(pkg-config --cflags --libs hakmem)
   LD_LIBRARY_PATH=$lib "$work/shared"
-  cmake -S "$root/tests/install/consumer" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$work/root/usr" >/dev/null
+  cmake -S "$consumer" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$work/root/usr" >/dev/null
   cmake --build "$work/consumer" --target with_shared with_static >/dev/null
   "$work/consumer/with_shared"
   "$work/consumer/with_static"
-  # The fast paths are those of the build tree: the package's flags cost nothing. Of the compiler that the golden file is of.
+  # The package's flags cost nothing: the fast paths are the build tree's. Of the compiler that the golden file is of.
   case $(uname -m)-$(gcc -dumpversion) in
   x86_64-12*) python3 "$root/tests/golden/fast_path.py" "$lib/libhakmem.so.0" "$root/tests/golden/fast_path.golden" ;;
   esac
@@ -129,11 +129,12 @@ use() {
   fi
 
   # Upgraded: what the new version lacks is gone.
-  local newer=() package
+  local newer=() package now
   for package in "${packages[@]}"; do newer+=("$(renumbered "$package" "$version+newer")"); done
   must in_root -i "${newer[@]}"
   for package in "${names[@]}"; do
-    [ "$(status_of "$package")" = "installed $version+newer" ] || fail "$package after the upgrade: $(status_of "$package")"
+    now=$(status_of "$package")
+    [ "$now" = "installed $version+newer" ] || fail "$package after the upgrade: $now"
     [ ! -e "$work/root/usr/share/doc/$package/changelog.gz" ] || fail "a file of $package's old version is still there"
   done
 

@@ -29,8 +29,8 @@ mkdir "$work/elsewhere"
 cp -R "$work/first-tree" "$work/elsewhere/a-longer-name"
 began=$(date +%s)
 mkdir "$work/tmp" "$work/elsewhere/temporary-files"
-(umask 022 && cd / && LC_ALL=C TZ=UTC TMPDIR="$work/tmp" "$work/first-tree/scripts/dist" "$work/first" --tool "$build") >"$work/log" 2>&1 ||
-  { cat "$work/log"; exit 1; }
+(umask 022 && cd / && export LC_ALL=C TZ=UTC TMPDIR="$work/tmp" &&
+  "$work/first-tree/scripts/dist" "$work/first" --tool "$build") >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
 # Another umask, time, zone, language and folder; times and rights of the files; settings of git's; a file that is not
 # committed, and one that was changed.
@@ -42,8 +42,9 @@ git -C "$other" config core.fileMode false
 echo more >"$other/uncommitted"
 echo more >>"$other/LICENSE"
 while [ "$(date +%s)" = "$began" ]; do sleep 0.1; done
-(umask 077 && cd "$other" && LC_ALL=C.UTF-8 TZ=Pacific/Kiritimati CFLAGS=-O0 LDFLAGS=-Wl,--build-id=none \
-  TMPDIR="$work/elsewhere/temporary-files" scripts/dist ../made --tool "$build") >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+(umask 077 && cd "$other" && export LC_ALL=C.UTF-8 TZ=Pacific/Kiritimati TMPDIR="$work/elsewhere/temporary-files" &&
+  CFLAGS=-O0 LDFLAGS=-Wl,--build-id=none scripts/dist ../made --tool "$build") >"$work/log" 2>&1 ||
+  { cat "$work/log"; exit 1; }
 grep -q 'what is not committed is not part of it' "$work/log" || fail "it does not say that something is not committed"
 
 for archive in "$work"/first/*; do
@@ -71,14 +72,15 @@ binary=$(ls "$work"/first/hakmem-*-linux-"$(uname -m)".tar.gz)
 mkdir "$work/unpacked"
 tar -xzf "$binary" -C "$work/unpacked"
 cd "$work/unpacked/$(basename "$binary" .tar.gz)"
-for file in include/hakmem.h lib/libhakmem.a lib/libhakmem.so lib/pkgconfig/hakmem.pc lib/cmake/hakmem/hakmem-config.cmake \
-  share/man/man3/libhakmem.3 share/doc/hakmem/LICENSE; do
+for file in include/hakmem.h include/hakmem.hpp lib/libhakmem.a lib/libhakmem.so lib/pkgconfig/hakmem.pc \
+  lib/cmake/hakmem/hakmem-config.cmake share/man/man3/libhakmem.3 share/doc/hakmem/LICENSE; do
   [ -f "$file" ] || fail "the binary archive lacks $file"
 done
 if grep -rlF "$work" .; then fail "that holds the path in which it was built"; fi
 if [ -x "$build/hak" ]; then
   bin/hak --version >/dev/null
-  [ -f share/man/man1/hak.1 ] && [ -f share/bash-completion/completions/hak ] || fail "of hak more than the program is missing"
+  [ -f share/man/man1/hak.1 ] && [ -f share/bash-completion/completions/hak ] || fail "of hak, only the program is there"
 fi
-cc "$root/tests/install/consumer/main.c" -o "$work/consumer" $(PKG_CONFIG_PATH=lib/pkgconfig pkg-config --cflags --libs hakmem)
+export PKG_CONFIG_PATH=lib/pkgconfig
+cc "$root/tests/install/consumer/main.c" -o "$work/consumer" $(pkg-config --cflags --libs hakmem)
 LD_LIBRARY_PATH=$PWD/lib "$work/consumer"

@@ -119,7 +119,7 @@ use() {
   cmake --build "$work/consumer" --target with_shared with_static >/dev/null
   "$work/consumer/with_shared"
   "$work/consumer/with_static"
-  # The package's flags cost nothing: the fast paths are the build tree's. Of the compiler that the golden file is of.
+  # The fast paths are those of the library that is tested. Of the compiler that the golden file is of.
   case $(uname -m)-$(gcc -dumpversion) in
   x86_64-12*) python3 "$root/tests/golden/fast_path.py" "$lib/libhakmem.so.0" "$root/tests/golden/fast_path.golden" ;;
   esac

@@ -22,12 +22,12 @@ fail() {
   exit 1
 }
 
-# to OUT: as scripts/build-hak builds it, or as the tests of the tool have; it only has to be the same for both.
-build_to() {
+# built_from TREE OUT: with the tool as scripts/build-hak or the tests of the tool have built it, if they have.
+built_from() {
   local arguments=(--tool "$work/tool")
   [ -d "$work/tool" ] || arguments=()
   [ -d "$work/tool" ] || export DEB_BUILD_PROFILES=pkg.hakmem.notools
-  "$root/scripts/build-deb" "$1" "${arguments[@]}" >"$log" 2>&1 || { cat "$log"; exit 1; }
+  "$1/scripts/build-deb" "$2" "${arguments[@]}" >"$log" 2>&1 || { cat "$log"; exit 1; }
 }
 
 make_packages() {
@@ -42,14 +42,22 @@ make_packages() {
       break
     fi
   done
-  (umask 022 && export TZ=UTC && build_to "$work/packages")
+  (umask 022 && export TZ=UTC && built_from "$root" "$work/packages")
 }
 
 same() {
-  local package packages="$work/elsewhere/in a folder of another length"
+  local package tree=$work/elsewhere/tree packages="$work/elsewhere/in a folder of another length"
   rm -rf "$work/elsewhere"
-  mkdir -p "$work/elsewhere/temporary-files"
-  (umask 077 && export TZ=Pacific/Kiritimati TMPDIR="$work/elsewhere/temporary-files" && build_to "$packages")
+  mkdir -p "$work/elsewhere/temporary-files" "$tree"
+  # From files of another time, which their owner alone may read, and which are in no checkout.
+  if [ -e "$root/.git" ]; then
+    (umask 077 && cd "$root" && git ls-files -z --deduplicate --cached --others --exclude-standard |
+      tar --null --ignore-failed-read -T - -cf - | tar -C "$tree" --no-same-permissions -xf -)
+    find "$tree" -exec touch -h -d 2001-02-03 {} +
+  else
+    tree=$root
+  fi
+  (umask 077 && export TZ=Pacific/Kiritimati TMPDIR="$work/elsewhere/temporary-files" && built_from "$tree" "$packages")
   for package in "$work"/packages/*; do
     cmp "$package" "$packages/${package##*/}" || fail "${package##*/} is another one when it is built elsewhere"
   done

@@ -79,7 +79,7 @@ done
 if grep -rlF "$work" .; then fail "that holds the path in which it was built"; fi
 if [ -x "$build/hak" ]; then
   bin/hak --version >/dev/null
-  [ -f share/man/man1/hak.1 ] && [ -f share/bash-completion/completions/hak ] || fail "of hak, only the program is there"
+  [ -f share/man/man1/hak.1 ] && [ -f share/bash-completion/completions/hak ] || fail "hak comes alone"
 fi
 export PKG_CONFIG_PATH=lib/pkgconfig
 cc "$root/tests/install/consumer/main.c" -o "$work/consumer" $(pkg-config --cflags --libs hakmem)

@@ -1,7 +1,7 @@
 # A thin front for CMake, cargo and the scripts; CMakeLists.txt is the build.
 BUILD := build
 
-.PHONY: all library demo test test-quick bench clean
+.PHONY: all library demo test test-quick bench dist deb clean
 
 all: library
 	@scripts/build-hak $(BUILD)
@@ -34,6 +34,16 @@ bench:
 	@cmake -S . -B $(BUILD) -DHAKMEM_BENCH=ON >/dev/null && cmake --build $(BUILD)
 	@cargo run --release --locked --quiet --manifest-path bench/peers/Cargo.toml --target-dir $(BUILD)/cargo -- --out $(BUILD)/peers
 	@$(BUILD)/hak bench --quick
+
+# The archives of a version, from what is committed; docs/releases.md has more.
+dist:
+	@scripts/deps build dist
+	@scripts/dist $(BUILD)/dist
+
+# Debian packages, of what is in this folder.
+deb:
+	@scripts/deps build deb
+	@scripts/build-deb $(BUILD)/deb
 
 clean:
 	rm -rf $(BUILD)

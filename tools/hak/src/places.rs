@@ -41,9 +41,16 @@ pub fn own_directory() -> Option<PathBuf> {
     Some(env::current_exe().ok()?.parent()?.to_path_buf())
 }
 
-/// The source tree that this program was built from. It may be gone on another machine.
+/// The source tree that this program was built from. It may be gone on another machine; what is published
+/// names another place, which does not depend on where it was built.
 pub fn source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tools/hak lies two levels deep").to_path_buf()
+    match option_env!("HAK_SOURCE") {
+        Some(source) => source.into(),
+        None => {
+            let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+            here.ancestors().nth(2).expect("tools/hak lies two levels deep").to_path_buf()
+        }
+    }
 }
 
 /// Debian's name for the architecture's library directory.

@@ -258,7 +258,9 @@ static void *realloc_class(void *block, uint32_t word, size_t bytes) {
   }
   if (grown_ahead(old_bytes, bytes) > bytes) atomic32_store_relaxed(&some_grew_ahead, 1);
   void *moved = realloc_by_copy(block, old_bytes, grown_ahead(old_bytes, bytes));
-  return moved != NULL ? moved : realloc_by_copy(block, old_bytes, bytes);
+  if (moved == NULL) moved = realloc_by_copy(block, old_bytes, bytes);
+  if (HAK_UNLIKELY(moved == NULL) && size_class_is_single(size_class)) record_changed(block); /* it stays */
+  return moved;
 }
 
 /* One that was made huge by its alignment may be smaller than that, and grow. */

@@ -59,7 +59,8 @@ __attribute__((constructor(101))) static void start(void) {
   char **environment = environ;
 #endif
   config_read(environment);
-  if (config()->sample_bytes != 0) record_start(config()->sample_bytes);
+  bool is_meant = config()->sample_parent == 0 || config()->sample_parent == os_parent_id();
+  if (config()->sample_bytes != 0 && is_meant) record_start(config()->sample_bytes);
   thread_prepare();
   /* The first one makes the system prepare for it, which takes some microseconds while
    * there is one thread, and ten milliseconds when there are several: for claims. */

@@ -4,6 +4,7 @@
 #include "../arena/metadata.h"
 #include "../os/os.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* All of it in one piece, of which only what is used is ever touched. */
@@ -23,8 +24,10 @@ static atomic32 is_ending;
 
 static record_t *record_now(void) { return __atomic_load_n(&the_record, __ATOMIC_ACQUIRE); }
 
+/* No gate: whoever holds it may wait for one, and so it may be held in a forked child, by nobody. */
+static hak_lock_t lock;
+
 bool record_prepare(void) {
-  static hak_lock_t lock;
   if (record_now() != NULL) return true;
   /* Only a signal handler can find it taken by its own thread: then there are no samples for now. */
   if (lock_is_mine(&lock)) return false;
@@ -71,13 +74,14 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static void copy_
   for (size_t i = 0; i < words; i++) to[i] = HAK_LOOK(from[i]);
 }
 
-/* How much lies on the stack from `from` on, up to `most` bytes. A thread may run on a stack of
- * its own making, whose end nobody knows: the system is asked page by page. */
-static size_t readable_bytes(uintptr_t from, size_t most) {
-  size_t page = os_page_bytes();
-  uintptr_t end = align_up(from + 1, page);
-  while (end < from + most && os_is_readable((const void *)end)) end += page;
-  return min_size(end - from, most);
+/* What lies on the stack from `from` on. A thread may run on a stack of its own making, whose end nobody
+ * knows, and behind which others map and unmap: beyond the page that is in use the system copies, as far
+ * as there is anything. */
+static size_t copy_stack(uint64_t *to, uintptr_t from, size_t most) {
+  size_t at_hand = min_size(align_up(from + 1, os_page_bytes()) - from, most);
+  copy_words(to, (const uint64_t *)from, at_hand / sizeof(uint64_t));
+  if (at_hand == most) return most;
+  return at_hand + os_copy_readable((char *)to + at_hand, (const char *)from + at_hand, most - at_hand);
 }
 
 /* The registers that lead from here to the caller, and where that was. x86-64: rsp, rbp; aarch64: sp, x29,
@@ -91,8 +95,7 @@ static HAK_NOINLINE void fill(record_stack_t *stack) {
   __asm__ volatile("mov %0, sp\n str %0, [%1]\n stp x29, x30, [%1, 8]\n adr %0, ." : "=&r"(here) : "r"(r) : "memory");
   stack->pc = here;
 #endif
-  stack->bytes = align_down(readable_bytes(r[0], sizeof stack->contents), sizeof(uint64_t));
-  copy_words(stack->contents, (const uint64_t *)r[0], stack->bytes / sizeof(uint64_t));
+  stack->bytes = copy_stack(stack->contents, r[0], sizeof stack->contents);
 }
 
 /* ---- The rings ------------------------------------------------------------------------*/
@@ -113,14 +116,14 @@ static bool place_take(atomic64 *number, uint64_t mine) {
 /* Release: who reads the number from outside reads what was written before. */
 static void place_leave(atomic64 *number, uint64_t mine) { atomic64_store_release(number, mine + 1); }
 
-/* The reader is gone without a word. */
+/* The reader is gone without a word. When it was last seen is written before what of it was seen. */
 static void check_reader(uint64_t now_ms) {
   static atomic32 beat;
   static atomic64 beat_ms;
   uint32_t now = atomic32_load_relaxed(&record_control.beat);
-  if (now != atomic32_load_relaxed(&beat) || atomic64_load_relaxed(&beat_ms) == 0) {
-    atomic32_store_relaxed(&beat, now);
+  if (now != atomic32_load_acquire(&beat) || atomic64_load_relaxed(&beat_ms) == 0) { /* pairs with the release */
     atomic64_store_relaxed(&beat_ms, now_ms);
+    atomic32_store_release(&beat, now);
   } else if (now_ms > atomic64_load_relaxed(&beat_ms) + RECORD_LEASE_MS) {
     atomic64_store_relaxed(&record_control.mean_bytes, 0);
     atomic64_store_relaxed(&beat_ms, 0);
@@ -189,8 +192,7 @@ static bool forget(void *block) {
 }
 
 /* ---- Samples --------------------------------------------------------------------------*/
-HAK_COLD void record_allocated(void *block, size_t bytes, uint64_t mean_bytes) {
-  if (!record_prepare()) return;
+static void note_allocated(void *block, size_t bytes, uint64_t mean_bytes) {
   record_t *record = record_now();
   uint64_t now_ms = os_now_ms();
   check_reader(now_ms);
@@ -206,6 +208,12 @@ HAK_COLD void record_allocated(void *block, size_t bytes, uint64_t mean_bytes) {
                                                     .stack = take_stack(record),
                                                     .time_ms = now_ms});
   if (!is_told) forget(block);
+}
+
+HAK_COLD void record_allocated(void *block, size_t bytes, uint64_t mean_bytes) {
+  int saved_errno = errno; /* as after any malloc that succeeds */
+  if (record_prepare()) note_allocated(block, bytes, mean_bytes);
+  errno = saved_errno;
 }
 
 void record_freed(void *block) {
@@ -236,6 +244,7 @@ void record_finish(void) {
 void record_after_fork(void) {
   atomic64_store_relaxed(&record_control.mean_bytes, 0);
   atomic32_store_relaxed(&record_control.reader, 0);
+  atomic32_store_relaxed(&lock.state, 0);
 }
 
 #define NUMBER(name, number) HAK_INSPECT_NUMBER("sample." name, number)

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <sys/uio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -266,6 +267,20 @@ bool os_is_readable(const void *address) {
   return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, unlikely, &no_time, NULL, 0) == 0 || errno != EFAULT;
 }
 
+size_t os_copy_readable(void *to, const void *from, size_t bytes) {
+  enum { PIECES = 16 };
+  struct iovec into = {to, bytes}, pieces[PIECES];
+  size_t count = 0, page = os_page_bytes();
+  if (fault_here() || !os_is_unfiltered()) return 0;
+  /* What cannot be read ends the transfer before the piece that it is in. */
+  for (uintptr_t at = (uintptr_t)from, end = at + bytes, next; at < end && count < PIECES; at = next, count++) {
+    next = min_size(align_up(at + 1, page), end);
+    pieces[count] = (struct iovec){(void *)at, next - at};
+  }
+  ssize_t copied = syscall(SYS_process_vm_readv, getpid(), &into, 1ul, pieces, count, 0ul);
+  return copied > 0 ? (size_t)copied : 0;
+}
+
 /* ---- Time, identity --------------------------------------------------------*/
 uint64_t os_now_ms(void) {
   struct timespec now;
@@ -274,6 +289,7 @@ uint64_t os_now_ms(void) {
 }
 
 uint32_t os_process_id(void) { return (uint32_t)getpid(); }
+uint32_t os_parent_id(void) { return (uint32_t)getppid(); }
 const char *os_program_name(void) { return program_invocation_short_name; }
 
 /* "Name:    123 kB" */

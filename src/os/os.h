@@ -89,10 +89,14 @@ os_moved_t os_move_pages(void *from, void *to, size_t bytes);
 
 /* Whether the aligned word that holds the address can be read just now. */
 bool os_is_readable(const void *address);
+/* Copies what can be read from there on, page by page, whatever others map and unmap meanwhile. Returns how
+ * many bytes: none where a filter of system calls is in force. */
+size_t os_copy_readable(void *to, const void *from, size_t bytes);
 
 /* Milliseconds of a monotonic clock with a resolution of some ms; cheap. */
 uint64_t os_now_ms(void);
 uint32_t os_process_id(void);
+uint32_t os_parent_id(void);
 /* The name that the process was started by, without its directory. */
 const char *os_program_name(void);
 /* What of the process is in memory, and the most that ever was. Opens a file for a moment.

@@ -70,7 +70,18 @@ static bool parse_between(const char *text, size_t least, size_t most, void *out
 static bool parse_bytes(const char *text, void *out) {
   return parse_between(text, HAK_MIB(1), HAK_GIB(1024 * 1024), out);
 }
-static bool parse_sample(const char *text, void *out) { return parse_between(text, 1, HAK_GIB(1), out); }
+/* Bytes and, behind a colon, the only process whose children are meant. */
+static bool parse_sample(const char *text, void *out) {
+  char bytes[32];
+  size_t length = strcspn(text, ":"), parent = 0;
+  if (length >= sizeof bytes) return false;
+  memcpy(bytes, text, length);
+  bytes[length] = '\0';
+  if (text[length] == ':' && !(parse_between(text + length + 1, 1, INT32_MAX, &parent) && parent != 0)) return false;
+  if (!parse_between(bytes, 1, HAK_GIB(1), out)) return false;
+  settings.sample_parent = (uint32_t)parent;
+  return true;
+}
 /* A copy: some programs write their title over the environment. */
 static bool parse_path(const char *text, void *out) {
   static char path[4096];
@@ -91,7 +102,7 @@ static const struct variable {
     {"HAKMEM_INT", parse_over_time, &settings.over_time, "on, inline or off"},
     {"HAKMEM_PROFILE", parse_profile, &settings.profile, "speed, balanced or memory"},
     {"HAKMEM_RESERVE", parse_reserve, &settings.reserve_bytes, "1G to 16T"},
-    {"HAKMEM_SAMPLE", parse_sample, &settings.sample_bytes, "0, or 1 to 1G"},
+    {"HAKMEM_SAMPLE", parse_sample, &settings.sample_bytes, "0, or 1 to 1G, and perhaps a colon and a process"},
     {"HAKMEM_SOFT_LIMIT", parse_bytes, &settings.soft_limit, "0, or 1M to 1024T"},
     {"HAKMEM_STATS", parse_report, &settings.report, "0, 1 or classes"},
     {"HAKMEM_STATS_FILE", parse_path, &settings.stats_file, "a path of at most 4095 bytes"},

@@ -24,6 +24,7 @@ typedef struct {
   size_t hard_limit;      /* HAKMEM_HARD_LIMIT, in bytes; 0, the default: none */
   size_t soft_limit;      /* HAKMEM_SOFT_LIMIT, likewise                          */
   size_t sample_bytes;    /* HAKMEM_SAMPLE, in bytes; 0, the default: none      */
+  uint32_t sample_parent; /* only if this process has started it; 0: in any case */
   const char *stats_file; /* HAKMEM_STATS_FILE, default none                      */
 } config_t;
 

@@ -118,9 +118,18 @@ TEST(Config, SamplesAreSoManyBytesApart) {
     EXPECT_TRUE(outcome.exited_with(0)) << each.entry << ": " << outcome.describe();
     EXPECT_EQ(outcome.err, "");
   }
-  for (const char *value : {"", "1T", "1025M", "-1", "1KB"})
+  const auto parent_of = [](const char *entry) {
+    const char *environment[] = {entry, nullptr};
+    config_read(const_cast<char *const *>(environment));
+    return config()->sample_bytes == 2048 ? static_cast<int>(config()->sample_parent) : -1;
+  };
+  EXPECT_TRUE(hak_test::in_child([&] { return parent_of("HAKMEM_SAMPLE=2K:77"); }).exited_with(77));
+  EXPECT_TRUE(hak_test::in_child([&] { return parent_of("HAKMEM_SAMPLE=2K"); }).exited_with(0));
+  for (const char *value : {"", "1T", "1025M", "-1", "1KB", ":", "1:", ":7", "1K:0", "1K:x", "1K:7:7",
+                            "00000000000000000000000000000001:7"})
     expect_warning((std::string("HAKMEM_SAMPLE=") + value).c_str(),
-                   std::string("hakmem: HAKMEM_SAMPLE='") + value + "' is ignored: expected 0, or 1 to 1G\n");
+                   std::string("hakmem: HAKMEM_SAMPLE='") + value +
+                       "' is ignored: expected 0, or 1 to 1G, and perhaps a colon and a process\n");
 }
 
 TEST(Config, WhatIsDecidedOverTimeAndTheProfileAreWords) {

@@ -1,13 +1,16 @@
 /* Samples of allocations: which ones are taken, and what is said of them. SPDX-License-Identifier: MIT */
 #include "layers.h"
+#include "support/process.h"
 
 #include <front/sample.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <cerrno>
 #include <set>
 #include <string>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -91,11 +94,13 @@ void work(const std::vector<Site> &sites, int rounds, bool lifo, Reader &reader)
 class SampleShares : public testing::TestWithParam<std::tuple<std::vector<Site>, int, bool>> {};
 
 /* Each site's bytes, from samples alone, are what it allocated: whether blocks come and go one by one, and no
- * magazine ever runs empty, or in batches that are just as long as magazines or as distances of samples. At some
- * ten thousand samples a site, 5 % are five standard deviations. */
+ * magazine ever runs empty, or in batches that are just as long as magazines or as distances of samples. At ten
+ * thousand samples of the least site, 5 % are five standard deviations. */
 TEST_P(SampleShares, AreWhatWasAllocated) {
   auto [sites, rounds, lifo] = GetParam();
-  Wanted wanted(16 * 1024);
+  double least = 1e18;
+  for (const Site &site : sites) least = std::min(least, static_cast<double>(site.bytes * site.batch) * rounds);
+  Wanted wanted(static_cast<uint64_t>(least / 10000));
   Reader reader;
   in_thread([&, &sites = sites, rounds = rounds, lifo = lifo] { work(sites, rounds, lifo, reader); });
   auto seen = reader.bytes();
@@ -255,6 +260,67 @@ TEST(Sample, AFullRingDropsAndCounts) {
   in_thread([] { hak_free(hak_malloc(64)); });
   reader.drain();
   EXPECT_GE(reader.events.size(), RECORD_EVENTS + 2u) << "there is room again";
+}
+
+/* As after any call that succeeds. */
+TEST(Sample, LeavesErrnoAlone) {
+  Wanted wanted(256);
+  Reader reader;
+  in_thread([&] {
+    for (int i = 0; i < 300; i++) {
+      errno = 123;
+      void *blocks[] = {hak_malloc(3000), hak_malloc(300000), hak_malloc(9000000)};
+      for (void *block : blocks) hak_free(block);
+      ASSERT_EQ(errno, 123);
+    }
+  });
+  reader.drain();
+  EXPECT_GE(reader.events.size(), 1000u) << "hardly anything was a sample: the test is void";
+}
+
+/* Others map and unmap what lies behind a stack. */
+TEST(Sample, OfAStackAsMuchIsCopiedAsThereIs) {
+  const size_t page = os_page_bytes();
+  auto *pages = static_cast<char *>(
+      mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  std::fill_n(pages, 3 * page, 'x');
+  ASSERT_EQ(munmap(pages + 2 * page, page), 0);
+  std::vector<char> copy(3 * page, '-');
+  EXPECT_EQ(os_copy_readable(copy.data(), pages + 100, 3 * page - 100), 2 * page - 100);
+  EXPECT_EQ(std::count(copy.begin(), copy.end(), 'x'), static_cast<std::ptrdiff_t>(2 * page - 100));
+  EXPECT_EQ(os_copy_readable(copy.data(), pages + 2 * page, page), 0u);
+  munmap(pages, 2 * page);
+}
+
+/* Another thread was about to make room for samples when the process forked. */
+TEST(Sample, AForkedChildCanStillSample) {
+  enum { CHILDREN = 40 };
+  for (int i = 0; i < CHILDREN; i++) {
+    const hak_test::Outcome outcome = hak_test::in_child([] { /* where nobody has sampled yet */
+                                                              std::thread maker([] { record_prepare(); });
+                                                              const pid_t child = fork();
+                                                              if (child == 0) _exit(record_prepare() ? 0 : 1);
+                                                              int status = -1;
+                                                              maker.join();
+                                                              return waitpid(child, &status, 0) == child ? status : 2;
+    });
+    ASSERT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  }
+}
+
+/* It is there still, and so it is a sample still, by chance. */
+TEST(Sample, ABlockThatCannotGrowStaysOne) {
+  const Wanted wanted(64);
+  Reader reader;
+  void *block = hak_malloc(300000);
+  EXPECT_EQ(hak_realloc(block, size_t{1} << 46), nullptr);
+  reader.drain();
+  int live = 0;
+  for (const record_event_t &e : reader.events)
+    if (e.block == reinterpret_cast<uintptr_t>(block)) live += e.kind == RECORD_ALLOCATED ? 1 : -1;
+  EXPECT_EQ(live, 1) << "64 bytes apart, no block of 300 000 is missed";
+  hak_free(block);
 }
 
 /* Threads that come and go, give blocks to each other, and are told to sample and not to. */

@@ -2,7 +2,7 @@
 //! `hak profile`
 
 use std::env;
-use std::process::{Command, ExitStatus};
+use std::process::{self, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,8 @@ fn program(arguments: &Arguments, files: &Files) -> Result<u8> {
         return Err(failure(BAD_INPUT, "hak profile needs HAKMEM_SAMPLE for itself, and it is set already"));
     }
     let mut command: Command = run::command(&arguments.command, &[], arguments.library.as_deref())?;
-    command.env("HAKMEM_SAMPLE", arguments.every.to_string());
+    // What we start, and not what that starts.
+    command.env("HAKMEM_SAMPLE", format!("{}:{}", arguments.every, process::id()));
     let mut family = Family::start(&mut command).map_err(|error| run::cannot_start(&command, &error))?;
     let mut ended: Option<ExitStatus> = None;
     let mut kept: Option<Profile> = None;

@@ -145,9 +145,11 @@ region_cache_t *cache_bind(uint64_t handle) {
   close_all(cache);
   region_t *region = registry_enter(handle);
   if (region == NULL) return NULL;
+  /* Before there are caches of this process's in the list: those of the parent's are told by being there. */
+  if (HAK_UNLIKELY(region->has_forked) && !region->is_lost) cache_reap(region);
   link(region, cache);
   atomic64_store_relaxed(&cache->handle, handle);
-  registry_leave(region);
+  units_leave(region);
   return cache;
 }
 
@@ -177,10 +179,11 @@ void cache_thread_ends(void) {
 }
 
 void cache_reap(region_t *region) {
+  units_forget_coming(region);
   region->has_forked = false;
   for (region_cache_t *cache = region->caches, *next; cache != NULL; cache = next) {
     next = cache->next;
-    if (cache->thread == thread_number()) continue;
+    if (cache->thread == registry_forker()) continue; /* it lives, whoever has come first */
     cache_flush_whole(region, cache);
     unlink(region, cache);
     metadata_give(cache, CACHE_BYTES);

@@ -36,6 +36,9 @@ typedef struct region_cache {
   void **top[MID_CLASS_END], **limit[MID_CLASS_END];
   void *slots[]; /* CACHE_SLOTS */
 } region_cache_t;
+/* Regions that want the same place share a gate, so that a cache that goes from one to the other is never changed
+ * inside both at a time. */
+static_assert(CACHE_TABLE % REGION_GATES == 0, "a place's gate");
 static_assert(sizeof(region_cache_t) + CACHE_SLOTS * sizeof(void *) <= CACHE_BYTES, "a cache");
 
 extern void *the_region_null_slot[1];
@@ -90,7 +93,8 @@ void cache_open(region_cache_t *cache, unsigned size_class);
 /* Sends the `count` oldest blocks home. */
 void cache_flush(region_t *region, region_cache_t *cache, unsigned size_class, size_t count);
 size_t cache_flush_whole(region_t *region, region_cache_t *cache);
-/* In a forked child: sends home what caches of threads hold that it has not. */
+/* In a forked child, done by the first who comes, and before any cache is bound to the region there: sends
+ * home what caches of threads hold that it has not, and forgets what they were fetching. */
 void cache_reap(region_t *region);
 /* The region is being destroyed. */
 void cache_forsake_all(region_t *region);

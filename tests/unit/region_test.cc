@@ -197,6 +197,17 @@ TEST_F(Region, HoldsToItsLimit) {
   EXPECT_EQ(result_of(handle, HAK_MIB(8)), REGION_OK);
 }
 
+TEST_F(Region, WhatNeverCameIsInNoPeak) {
+  void *block = take(handle, 100);
+  std::size_t peak = figures(handle).peak;
+  EXPECT_EQ(peak, figures(handle).taken);
+  EXPECT_EQ(result_of(handle, std::size_t{1} << 46), REGION_NO_MEMORY);
+  EXPECT_EQ(figures(handle).peak, peak);
+  put(take(handle, 5 << 20));
+  EXPECT_EQ(figures(handle).peak, peak + (5 << 20));
+  put(block);
+}
+
 TEST_F(Region, BlocksThatAThreadHasCachedAreNotHandedOutAfterTheEnd) {
   Worker worker;
   std::uint64_t doomed = region_new(0);
@@ -333,6 +344,40 @@ TEST_F(Region, AChildEmptiesTheCachesOfThreadsThatItHasNot) {
   });
 }
 
+TEST_F(Region, AChildsThreadsDoNotTakeEachOthersCachesForTheParents) {
+  put(take(handle, 64));
+  expect_in_child([&] {
+    Worker first, second;
+    auto use = [&] { put(take(handle, 64)); };
+    first.run([&] { cache_bind(handle); }); /* and does not take a block yet */
+    second.run(use);
+    region_t *region = registry_record(region_number(handle));
+    std::set<std::uint32_t> threads;
+    for (region_cache_t *cache = region->caches; cache != nullptr; cache = cache->next) threads.insert(cache->thread);
+    CHILD_EXPECT(threads.size() == 3 && threads.count(thread_number()) == 1);
+    first.run(use);
+    use();
+    hak__check_all();
+    return 0;
+  });
+}
+
+TEST_F(Region, AChildThatDestroysGivesBackWhatWasInTheCachesOfThreadsThatItHasNot) {
+  Worker worker;
+  worker.run([&] {
+    std::vector<void *> blocks;
+    for (int i = 0; i < 8; i++) blocks.push_back(take(handle, 32768)); /* slabs that become empty at home */
+    for (void *block : blocks) put(block);
+  });
+  expect_in_child([&] {
+    std::size_t used = used_bytes(), taken = registry_record(region_number(handle))->taken_units << UNIT_SHIFT;
+    CHILD_EXPECT(region_destroy(handle) == REGION_OK);
+    CHILD_EXPECT(used - used_bytes() == taken);
+    handle = region_new(0);
+    return 0;
+  });
+}
+
 TEST_F(Region, InAChildNothingIsOnItsWayThatAnotherThreadWasFetching) {
   std::size_t taken = figures(handle).taken;
   region_t *region = registry_record(region_number(handle));
@@ -358,6 +403,7 @@ TEST_F(Region, ARegionThatAForkHasTornIsLeftAlone) {
     CHILD_EXPECT(region->is_lost);
     CHILD_EXPECT(result_of(handle, 200) == REGION_NO_MEMORY);
     CHILD_EXPECT(result_of(handle, 200000) == REGION_NO_MEMORY);
+    CHILD_EXPECT(result_of(handle, 5 << 20) == REGION_NO_MEMORY);
     put(block);
     put(lone);
     CHILD_EXPECT(error_count() == 0);

@@ -27,10 +27,9 @@ enum {
   CACHE_BYTES = 16 * 1024,
   CACHE_SLOTS = 1800,
 };
-#define NO_REGION UINT64_MAX
 
 typedef struct region_cache {
-  atomic64 handle; /* NO_REGION: not bound. Changed inside the region         */
+  atomic64 handle; /* cache_unbound's: not bound. Changed inside the region    */
   uint32_t thread; /* its number */
   struct region_cache *previous, *next;
   void **top[MID_CLASS_END], **limit[MID_CLASS_END];
@@ -45,6 +44,11 @@ extern void *the_region_null_slot[1];
 /* Of the calling thread; before it has a table, one of caches that are bound to nothing. */
 extern __thread region_cache_t **the_region_caches __attribute__((tls_model("initial-exec")));
 
+/* The handle of caches that are bound to nothing, in the place of regions of that number. Its own number is no
+ * region's, and belongs to another place: so no handle, not even one that is nonsense, is found to be
+ * this one where it is looked for. */
+HAK_INLINE uint64_t cache_unbound(uint32_t number) { return number % 2 == 0 ? UINT64_MAX : UINT64_MAX << 16; }
+static_assert(CACHE_TABLE % 2 == 0 && (int)REGIONS_MOST < UINT16_MAX, "odd numbers and even ones have other places");
 HAK_INLINE region_cache_t *cache_at(uint32_t number) { return the_region_caches[number % CACHE_TABLE]; }
 HAK_INLINE bool cache_is_of(const region_cache_t *cache, uint64_t handle) {
   return HAK_LIKELY(atomic64_load_relaxed(&cache->handle) == handle);

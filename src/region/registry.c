@@ -132,6 +132,8 @@ void registry_after_fork(void) {
   registry.forker = thread_number();
   for (uint32_t number = 1; number <= registry_made(); number++) {
     region_t *region = registry_record(number);
+    /* Not written to: a page that is not need not be copied. registry_new makes the record anew. */
+    if (atomic64_load_relaxed(&region->handle) == 0) continue;
     uint32_t busy = atomic32_load_relaxed(&region->busy);
     if (busy != 0 && busy != thread_number()) {
       region->is_lost = true;

@@ -11,9 +11,11 @@
 #include <region/region.h>
 #include <region/units.h>
 
+#include <iterator>
 #include <set>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 using hak_test::Random;
 using hak_test::used_bytes;
@@ -174,8 +176,24 @@ TEST_F(Region, AHandleIsNeverAnothers) {
       EXPECT_FALSE(region_owns(old, &handles));
     }
   }
-  for (std::uint64_t none : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{65535}, handle + (1 << 16)})
+  for (std::uint64_t none :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{65535}, UINT64_MAX, UINT64_MAX << 16, handle + (1 << 16)}) {
+    EXPECT_EQ(region_alloc_fast(none, 100), nullptr);
     EXPECT_EQ(result_of(none, 100), REGION_GONE);
+  }
+}
+
+TEST_F(Region, NoHandleIsThatOfACacheThatIsBoundToNothing) {
+  std::vector<std::uint64_t> regions;
+  for (int i = 0; i < CACHE_TABLE; i++) regions.push_back(region_new(0));
+  for (std::uint64_t each : regions) put(take(each, 100));
+  for (std::uint64_t each : regions) EXPECT_EQ(region_destroy(each), REGION_OK); /* blocks are left in the caches */
+  for (std::uint32_t place = 0; place < CACHE_TABLE; place++) {
+    std::uint64_t unbound = atomic64_load_relaxed(&cache_at(place)->handle);
+    if (region_number(handle) % CACHE_TABLE == place) continue;
+    EXPECT_EQ(unbound, cache_unbound(place));
+    EXPECT_EQ(region_alloc_fast(unbound, 100), nullptr);
+  }
 }
 
 TEST_F(Region, HoldsToItsLimit) {
@@ -363,12 +381,20 @@ TEST_F(Region, AChildsThreadsDoNotTakeEachOthersCachesForTheParents) {
 }
 
 TEST_F(Region, AChildThatDestroysGivesBackWhatWasInTheCachesOfThreadsThatItHasNot) {
+  /* Of each size, three slabs far from each other become empty only when the child empties the worker's cache. */
+  constexpr std::size_t kSizes[] = {17000, 22000, 28000, 33000, 44000, 57000}, kEach = 300;
+  std::vector<void *> blocks;
+  for (std::size_t i = 0; i < kEach; i++)
+    for (std::size_t bytes : kSizes) blocks.push_back(take(handle, bytes));
   Worker worker;
   worker.run([&] {
-    std::vector<void *> blocks;
-    for (int i = 0; i < 8; i++) blocks.push_back(take(handle, 32768)); /* slabs that become empty at home */
-    for (void *block : blocks) put(block);
+    for (std::size_t i = 40; i < kEach; i += 100)
+      for (std::size_t k = 0; k < std::size(kSizes); k++)
+        put(std::exchange(blocks[i * std::size(kSizes) + k], nullptr));
   });
+  for (void *block : blocks)
+    if (block != nullptr) put(block);
+  cache_flush_all();
   expect_in_child([&] {
     std::size_t used = used_bytes(), taken = registry_record(region_number(handle))->taken_units << UNIT_SHIFT;
     CHILD_EXPECT(region_destroy(handle) == REGION_OK);

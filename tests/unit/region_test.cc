@@ -11,11 +11,9 @@
 #include <region/region.h>
 #include <region/units.h>
 
-#include <iterator>
 #include <set>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <utility>
 
 using hak_test::Random;
 using hak_test::used_bytes;
@@ -376,30 +374,6 @@ TEST_F(Region, AChildsThreadsDoNotTakeEachOthersCachesForTheParents) {
     first.run(use);
     use();
     hak__check_all();
-    return 0;
-  });
-}
-
-TEST_F(Region, AChildThatDestroysGivesBackWhatWasInTheCachesOfThreadsThatItHasNot) {
-  /* Of each size, three slabs far from each other become empty only when the child empties the worker's cache. */
-  constexpr std::size_t kSizes[] = {17000, 22000, 28000, 33000, 44000, 57000}, kEach = 300;
-  std::vector<void *> blocks;
-  for (std::size_t i = 0; i < kEach; i++)
-    for (std::size_t bytes : kSizes) blocks.push_back(take(handle, bytes));
-  Worker worker;
-  worker.run([&] {
-    for (std::size_t i = 40; i < kEach; i += 100)
-      for (std::size_t k = 0; k < std::size(kSizes); k++)
-        put(std::exchange(blocks[i * std::size(kSizes) + k], nullptr));
-  });
-  for (void *block : blocks)
-    if (block != nullptr) put(block);
-  cache_flush_all();
-  expect_in_child([&] {
-    std::size_t used = used_bytes(), taken = registry_record(region_number(handle))->taken_units << UNIT_SHIFT;
-    CHILD_EXPECT(region_destroy(handle) == REGION_OK);
-    CHILD_EXPECT(used - used_bytes() == taken);
-    handle = region_new(0);
     return 0;
   });
 }

@@ -66,6 +66,7 @@ static HAK_NOINLINE void free_of_region_slowly(void *block, uint32_t word) {
   int saved_errno = errno;
   if (HAK_UNLIKELY(!cache_thread_has_any())) thread_watch();
   region_free(block, word);
+  bell_ring();
   errno = saved_errno;
 }
 HAK_INLINE void free_of_region(void *block, uint32_t word) {
@@ -284,6 +285,7 @@ static HAK_NOINLINE void *realloc_of_region(void *block, uint32_t word, size_t b
   void *moved = region_realloc(block, word, bytes);
   if (moved == NULL && reclaim_at_hard_limit(bytes)) moved = region_realloc(block, word, bytes);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
+  bell_ring(); /* the block may have left a place */
   return moved != NULL ? moved : no_memory();
 }
 

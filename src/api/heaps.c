@@ -88,6 +88,7 @@ static HAK_NOINLINE void free_slowly(hak_heap_t *heap, void *block) {
   watch_thread();
   int saved_errno = errno;
   region_result_t result = region_free_of(handle_of(heap), block);
+  bell_ring();
   errno = saved_errno;
   if (HAK_UNLIKELY(result != REGION_OK)) report(result, heap, block);
 }

@@ -134,12 +134,12 @@ void thread_leave(heap_t *heap) {
 /* ---- Leaving for good, and forks ---------------------------------------------------*/
 void thread_flush(void) {
   region_thread_flush();
-  if (the_heap == &the_null_heap) return;
-  heap_t *heap = thread_enter();
-  if (heap == NULL) return;
-  flush_heap(heap);
-  thread_leave(heap);
-  bell_ring();
+  heap_t *heap = the_heap != &the_null_heap ? thread_enter() : NULL;
+  if (heap != NULL) {
+    flush_heap(heap);
+    thread_leave(heap);
+  }
+  bell_ring(); /* without a heap, too: the thread may have caches of regions */
 }
 
 void thread_before_fork(void) { pool_before_fork(); }

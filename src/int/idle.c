@@ -37,11 +37,9 @@ static void give_slabs(owner_t *owner) {
   slab_tell_arena(owner);
 }
 
-size_t idle(void) {
-  size_t of_regions = region_thread_flush();
-  if (the_heap == &the_null_heap) return of_regions;
-  heap_t *heap = thread_enter();
-  if (heap == NULL) return of_regions;
+static size_t give_heap(void) {
+  heap_t *heap = the_heap != &the_null_heap ? thread_enter() : NULL;
+  if (heap == NULL) return 0;
   remote_collect(&heap->owner, IDLE_COLLECTS); /* first: what others have freed for it is no loss of its own */
   int64_t before = unused_bytes(heap);
   send_home(heap);
@@ -50,7 +48,14 @@ size_t idle(void) {
   thread_leave(heap);
   size_t bytes = given > 0 ? (size_t)given : 0;
   HAK_PROBE(thread_idle, heap->owner.id, bytes);
+  return bytes;
+}
+
+/* A thread may have caches of regions, and nothing else. */
+size_t idle(void) {
+  size_t bytes = region_thread_flush();
+  bytes += give_heap();
   arena_yield(min_size(bytes >> UNIT_SHIFT, IDLE_YIELDS));
   bell_ring(); /* slabs of others may have got blocks back */
-  return bytes + of_regions;
+  return bytes;
 }

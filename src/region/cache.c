@@ -9,14 +9,18 @@
 
 void *the_region_null_slot[1];
 
-static region_cache_t no_cache = {.handle = {NO_REGION}};
-#define EIGHT(x) x, x, x, x, x, x, x, x
-static region_cache_t *no_caches[CACHE_TABLE] = {EIGHT(EIGHT(&no_cache))};
+/* For even places and for odd ones: cache_unbound. */
+static region_cache_t no_cache[2] = {{.handle = {UINT64_MAX}}, {.handle = {UINT64_MAX << 16}}};
+#define FOUR(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
+static region_cache_t *no_caches[] = {FOUR(FOUR(&no_cache[0], &no_cache[1], &no_cache[0], &no_cache[1]))};
+static_assert(sizeof no_caches == CACHE_TABLE * sizeof *no_caches, "a place each");
 __thread region_cache_t **the_region_caches __attribute__((tls_model("initial-exec"))) = no_caches;
 /* Its blocks have gone home; destructors that come later have no cache. */
 static __thread bool has_ended __attribute__((tls_model("initial-exec")));
 
 bool cache_thread_has_any(void) { return the_region_caches != no_caches || has_ended; }
+
+static bool is_none(const region_cache_t *cache) { return cache == &no_cache[0] || cache == &no_cache[1]; }
 
 /* ---- Slots -----------------------------------------------------------------------
  * Each row of classes has as many slots, the first of which is the NULL.           */
@@ -104,7 +108,7 @@ static void unlink(region_t *region, region_cache_t *cache) {
   if (cache->previous != NULL) cache->previous->next = cache->next;
   else region->caches = cache->next;
   /* Release: pairs with the acquire in unbind. The thread may bind it to another region now. */
-  atomic64_store_release(&cache->handle, NO_REGION);
+  atomic64_store_release(&cache->handle, cache_unbound(region->number));
 }
 
 /* A cache whose region was destroyed meanwhile holds nothing that counts. */
@@ -122,7 +126,7 @@ static bool make_table(void) {
   if (the_region_caches != no_caches) return true;
   region_cache_t **table = metadata_take(CACHE_TABLE * sizeof *table);
   if (table == NULL) return false;
-  for (unsigned i = 0; i < CACHE_TABLE; i++) table[i] = &no_cache;
+  for (unsigned i = 0; i < CACHE_TABLE; i++) table[i] = no_caches[i];
   the_region_caches = table;
   return true;
 }
@@ -132,22 +136,24 @@ region_cache_t *cache_bind(uint64_t handle) {
   if (cache_is_of(cache, handle)) return cache;
   if (has_ended || !make_table()) return NULL;
   region_cache_t **place = &the_region_caches[region_number(handle) % CACHE_TABLE];
-  if (*place != &no_cache) {
+  if (!is_none(*place)) {
     cache = *place;
     unbind(cache);
   } else {
     cache = metadata_take(CACHE_BYTES);
     if (cache == NULL) return NULL;
-    atomic64_store_relaxed(&cache->handle, NO_REGION);
+    atomic64_store_relaxed(&cache->handle, cache_unbound(region_number(handle)));
     cache->thread = thread_number();
     *place = cache;
   }
   close_all(cache);
   region_t *region = registry_enter(handle);
   if (region == NULL) return NULL;
+  /* Before there are caches of this process's in the list: those of the parent's are told by being there. */
+  if (HAK_UNLIKELY(region->has_forked) && !region->is_lost) cache_reap(region);
   link(region, cache);
   atomic64_store_relaxed(&cache->handle, handle);
-  registry_leave(region);
+  units_leave(region);
   return cache;
 }
 
@@ -155,7 +161,7 @@ size_t cache_flush_all(void) {
   size_t bytes = 0;
   for (unsigned i = 0; i < CACHE_TABLE && the_region_caches != no_caches; i++) {
     region_cache_t *cache = the_region_caches[i];
-    region_t *region = cache != &no_cache ? registry_enter(atomic64_load_relaxed(&cache->handle)) : NULL;
+    region_t *region = !is_none(cache) ? registry_enter(atomic64_load_relaxed(&cache->handle)) : NULL;
     if (region == NULL) continue;
     if (!region->is_lost) bytes += cache_flush_whole(region, cache);
     units_leave(region);
@@ -169,7 +175,7 @@ void cache_thread_ends(void) {
   the_region_caches = no_caches;
   if (table == no_caches) return;
   for (unsigned i = 0; i < CACHE_TABLE; i++) {
-    if (table[i] == &no_cache) continue;
+    if (is_none(table[i])) continue;
     unbind(table[i]);
     metadata_give(table[i], CACHE_BYTES);
   }
@@ -177,10 +183,11 @@ void cache_thread_ends(void) {
 }
 
 void cache_reap(region_t *region) {
+  units_forget_coming(region);
   region->has_forked = false;
   for (region_cache_t *cache = region->caches, *next; cache != NULL; cache = next) {
     next = cache->next;
-    if (cache->thread == thread_number()) continue;
+    if (cache->thread == registry_forker()) continue; /* it lives, whoever has come first */
     cache_flush_whole(region, cache);
     unlink(region, cache);
     metadata_give(cache, CACHE_BYTES);

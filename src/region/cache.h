@@ -27,21 +27,28 @@ enum {
   CACHE_BYTES = 16 * 1024,
   CACHE_SLOTS = 1800,
 };
-#define NO_REGION UINT64_MAX
 
 typedef struct region_cache {
-  atomic64 handle; /* NO_REGION: not bound. Changed inside the region         */
+  atomic64 handle; /* cache_unbound's: not bound. Changed inside the region    */
   uint32_t thread; /* its number */
   struct region_cache *previous, *next;
   void **top[MID_CLASS_END], **limit[MID_CLASS_END];
   void *slots[]; /* CACHE_SLOTS */
 } region_cache_t;
+/* Regions that want the same place share a gate, so that a cache that goes from one to the other is never changed
+ * inside both at a time. */
+static_assert(CACHE_TABLE % REGION_GATES == 0, "a place's gate");
 static_assert(sizeof(region_cache_t) + CACHE_SLOTS * sizeof(void *) <= CACHE_BYTES, "a cache");
 
 extern void *the_region_null_slot[1];
 /* Of the calling thread; before it has a table, one of caches that are bound to nothing. */
 extern __thread region_cache_t **the_region_caches __attribute__((tls_model("initial-exec")));
 
+/* The handle of caches that are bound to nothing, in the place of regions of that number. Its own number is no
+ * region's, and belongs to another place: so no handle, not even one that is nonsense, is found to be
+ * this one where it is looked for. */
+HAK_INLINE uint64_t cache_unbound(uint32_t number) { return number % 2 == 0 ? UINT64_MAX : UINT64_MAX << 16; }
+static_assert(CACHE_TABLE % 2 == 0 && (int)REGIONS_MOST < UINT16_MAX, "odd numbers and even ones have other places");
 HAK_INLINE region_cache_t *cache_at(uint32_t number) { return the_region_caches[number % CACHE_TABLE]; }
 HAK_INLINE bool cache_is_of(const region_cache_t *cache, uint64_t handle) {
   return HAK_LIKELY(atomic64_load_relaxed(&cache->handle) == handle);
@@ -90,7 +97,8 @@ void cache_open(region_cache_t *cache, unsigned size_class);
 /* Sends the `count` oldest blocks home. */
 void cache_flush(region_t *region, region_cache_t *cache, unsigned size_class, size_t count);
 size_t cache_flush_whole(region_t *region, region_cache_t *cache);
-/* In a forked child: sends home what caches of threads hold that it has not. */
+/* In a forked child, done by the first who comes, and before any cache is bound to the region there: sends
+ * home what caches of threads hold that it has not, and forgets what they were fetching. */
 void cache_reap(region_t *region);
 /* The region is being destroyed. */
 void cache_forsake_all(region_t *region);

@@ -20,18 +20,12 @@ static region_result_t result_of(fetched_t fetched) {
   }
 }
 
-/* In a child, the first who comes sees to what threads have left that it has not. */
-static void put_in_order(region_t *region) {
-  units_forget_coming(region);
-  cache_reap(region);
-}
-
 /* NULL, too, for a region that a fork has left in disorder: `*is_lost`. */
 static region_t *enter(uint64_t handle, bool *is_lost) {
   region_t *region = registry_enter(handle);
   *is_lost = region != NULL && region->is_lost;
   if (HAK_LIKELY(!*is_lost)) {
-    if (region != NULL && HAK_UNLIKELY(region->has_forked)) put_in_order(region);
+    if (region != NULL && HAK_UNLIKELY(region->has_forked)) cache_reap(region);
     return region;
   }
   registry_leave(region);
@@ -140,16 +134,20 @@ static region_result_t note_refused(uint64_t handle, region_result_t result) {
   return result;
 }
 
-region_result_t region_alloc(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
+region_result_t region_try_alloc(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
   *block = NULL;
   unsigned size_class = bytes <= PTRDIFF_MAX ? size_class_aligned(alignment, bytes) : SIZE_CLASS_COUNT;
   if (size_class >= MID_CLASS_END) {
     if (bytes > PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2) return REGION_NO_MEMORY;
-    return note_refused(handle, alloc_lone(handle, bytes, alignment, zeroed, block));
+    return alloc_lone(handle, bytes, alignment, zeroed, block);
   }
   region_result_t result = alloc_class(handle, size_class, block);
   if (zeroed && *block != NULL) memset(*block, 0, bytes);
-  return note_refused(handle, result);
+  return result;
+}
+
+region_result_t region_alloc(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
+  return note_refused(handle, region_try_alloc(handle, bytes, alignment, zeroed, block));
 }
 
 /* The caller is the first to free the lone block, or one of several. */
@@ -172,7 +170,7 @@ static HAK_NOINLINE void free_slowly(void *block, uint32_t number, unsigned size
     return;
   }
   if (HAK_LIKELY(!region->is_lost)) {
-    if (HAK_UNLIKELY(region->has_forked)) put_in_order(region);
+    if (HAK_UNLIKELY(region->has_forked)) cache_reap(region);
     if (cache == NULL || !cache_is_of(cache, atomic64_load_relaxed(&region->handle))) {
       blocks_put(region, size_class, block);
     } else {
@@ -233,19 +231,21 @@ region_result_t region_set_limit(uint64_t handle, size_t limit_bytes) {
   return REGION_OK;
 }
 
-/* Nobody finds it any more once its handle is gone; then there is time for the rest. */
+/* Nobody finds it any more once its handle is gone; then there is time for the rest. The caches are let go
+ * first: a thread that ends does not come in here when it sees no handle, and gives its cache's memory back. */
 region_result_t region_destroy(uint64_t handle) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return REGION_GONE;
   bool is_lost = region->is_lost;
-  if (region->has_forked && !is_lost) put_in_order(region);
-  unit_t runs = region->runs;
-  atomic64_store_relaxed(&region->handle, 0);
+  if (region->has_forked && !is_lost) cache_reap(region);
+  unit_t runs = region->runs, going = region->going; /* what the reaping has emptied is going already */
   cache_forsake_all(region);
-  region->runs = 0;
+  atomic64_store_release(&region->handle, 0); /* pairs with the acquire in registry_enter */
+  region->runs = region->going = 0;
   registry_leave(region);
+  error_settle();
   if (is_lost) return REGION_OK; /* what it has stays, and so does its number */
-  size_t units = units_give_all(runs);
+  size_t units = units_give_all(runs) + units_give_all(going);
   registry_drop(region);
   arena_relieve(units);
   return REGION_OK;

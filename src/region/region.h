@@ -33,6 +33,8 @@ region_result_t region_destroy(uint64_t handle);
 
 /* A block of at least `bytes`, aligned to `alignment`, a power of two. `zeroed`: reads as zero. */
 region_result_t region_alloc(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block);
+/* The same for a caller who can do without: that the limit refuses it is not counted. */
+region_result_t region_try_alloc(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block);
 /* The fast path: a block of the calling thread's cache, aligned to 16. NULL where region_alloc has to be asked. */
 HAK_INLINE void *region_alloc_fast(uint64_t handle, size_t bytes) {
   region_cache_t *cache = cache_at(region_number(handle));

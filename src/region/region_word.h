@@ -20,7 +20,7 @@ HAK_C_BEGIN
 
 enum { REGION_LONE = 254, REGION_SPARE = 255 };
 /* The largest number of a region: what owners' numbers leave beside the class, and one less, as
- * no region has the last one (NO_REGION in cache.h). */
+ * no region has the last one (cache_unbound in cache.h). */
 enum { REGIONS_MOST = (1 << (32 - 2 * KIND_BITS)) - 2 };
 
 static_assert((int)MID_CLASS_END <= (int)REGION_LONE, "a class is below what is none");

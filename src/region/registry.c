@@ -18,6 +18,7 @@ static struct {
   atomic32 made;
   region_t *free;
   uint64_t generation;
+  uint32_t forker;
 } registry;
 
 uint32_t registry_made(void) { return atomic32_load_relaxed(&registry.made); }
@@ -90,7 +91,8 @@ uint64_t registry_new(size_t limit_bytes) {
   memset((char *)region + until_slabs, 0, sizeof *region - until_slabs);
   registry_set_limit(region, limit_bytes);
   uint64_t handle = generation << 16 | number;
-  atomic64_store_relaxed(&region->handle, handle);
+  /* Release: who sees it instead of the 0 before it knows as much of the region that was destroyed. */
+  atomic64_store_release(&region->handle, handle);
   registry_leave(region);
   return handle;
 }
@@ -113,18 +115,25 @@ region_t *registry_enter_number(uint32_t number) {
   return NULL;
 }
 
+/* Acquire: a thread that is told that its region is gone may give back its cache, which whoever has
+ * destroyed the region has changed before (region_destroy). */
 region_t *registry_enter(uint64_t handle) {
   region_t *region = handle != 0 ? registry_record(region_number(handle)) : NULL;
-  if (region == NULL || atomic64_load_relaxed(&region->handle) != handle) return NULL;
+  if (region == NULL || atomic64_load_acquire(&region->handle) != handle) return NULL;
   enter(region);
   if (HAK_LIKELY(atomic64_load_relaxed(&region->handle) == handle)) return region;
   registry_leave(region);
   return NULL;
 }
 
+uint32_t registry_forker(void) { return registry.forker; }
+
 void registry_after_fork(void) {
+  registry.forker = thread_number();
   for (uint32_t number = 1; number <= registry_made(); number++) {
     region_t *region = registry_record(number);
+    /* Not written to: a page that is not need not be copied. registry_new makes the record anew. */
+    if (atomic64_load_relaxed(&region->handle) == 0) continue;
     uint32_t busy = atomic32_load_relaxed(&region->busy);
     if (busy != 0 && busy != thread_number()) {
       region->is_lost = true;

@@ -65,6 +65,8 @@ void registry_set_limit(region_t *region, size_t limit_bytes);
 
 /* In a forked child. */
 void registry_after_fork(void);
+/* The number of the thread that has forked this process: the only one that the child has, too. */
+uint32_t registry_forker(void);
 
 /* The highest number that a region ever had, and the record of one; its handle may be 0. Without a gate. */
 uint32_t registry_made(void);

@@ -72,8 +72,10 @@ void *region_realloc(void *block, uint32_t word, size_t bytes) {
   if (stays_when_shrunk(held, bytes)) return block;
   if (what == REGION_LONE && bytes > held && bytes <= PTRDIFF_MAX && grow_in_place(block, word, bytes)) return block;
   void *moved;
-  if (region_alloc(handle_of(word), bytes, 1, false, &moved) != REGION_OK) {
-    if (bytes > held) return NULL;
+  bool may_stay = bytes <= held;
+  region_result_t (*alloc)(uint64_t, size_t, size_t, bool, void **) = may_stay ? region_try_alloc : region_alloc;
+  if (alloc(handle_of(word), bytes, 1, false, &moved) != REGION_OK) {
+    if (!may_stay) return NULL;
     atomic32_store_relaxed(&some_stayed_large, 1);
     return block;
   }

@@ -143,8 +143,12 @@ void units_drop_spare(region_t *region) {
 static bool reserve(region_t *region, size_t units) {
   if (region->taken_units >= region->limit_units || units > region->limit_units - region->taken_units) return false;
   region->taken_units += units;
-  if (region->taken_units > region->peak_units) region->peak_units = region->taken_units;
   return true;
+}
+
+/* What is only on its way may never come, and is in no peak. */
+static void note_peak(region_t *region) {
+  region->peak_units = max_size(region->peak_units, region->taken_units - region->coming_units);
 }
 
 static bool reserve_coming(region_t *region, size_t units) {
@@ -153,14 +157,22 @@ static bool reserve_coming(region_t *region, size_t units) {
   return true;
 }
 
-/* What the arena has given, or 0, for a region that may have been destroyed meanwhile: then it goes back. */
-static region_t *come_back(uint64_t handle, unit_t first, size_t units) {
+/* What the arena has given, or 0, for a region that may have been destroyed meanwhile, or torn by a fork: then it
+ * goes back, and is 0. */
+static region_t *come_back(uint64_t handle, unit_t *first, size_t units) {
   region_t *region = registry_enter(handle);
-  if (region == NULL && first != 0) arena_give(first, units);
+  bool is_lost = region != NULL && region->is_lost;
+  if (*first != 0 && (region == NULL || is_lost)) {
+    if (is_lost) registry_leave(region);
+    arena_give(*first, units);
+    *first = 0;
+    if (is_lost) region = registry_enter(handle);
+  }
   if (region == NULL) return NULL;
   if (region->coming_units >= units) region->coming_units -= units;
   else region->taken_units += units; /* forgotten by a child that a signal handler has forked */
-  if (first == 0) region->taken_units -= units;
+  if (*first == 0) region->taken_units -= units;
+  note_peak(region);
   return region;
 }
 
@@ -182,12 +194,13 @@ fetched_t units_fetch(uint64_t handle, size_t units) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return UNITS_REGION_GONE;
   size_t run_units = run_units_for(region, units);
-  bool is_allowed = reserve_coming(region, run_units);
-  if (!is_allowed) run_units = run_units_for(&(region_t){0}, units), is_allowed = reserve_coming(region, run_units);
+  bool is_lost = region->is_lost, is_allowed = !is_lost && reserve_coming(region, run_units);
+  if (!is_allowed && !is_lost)
+    run_units = run_units_for(&(region_t){0}, units), is_allowed = reserve_coming(region, run_units);
   registry_leave(region);
-  if (!is_allowed) return UNITS_AT_LIMIT;
+  if (!is_allowed) return is_lost ? UNITS_NO_MEMORY : UNITS_AT_LIMIT;
   unit_t first = arena_take(ZONE_SMALL, run_units, run_units, NULL);
-  region = come_back(handle, first, run_units);
+  region = come_back(handle, &first, run_units);
   if (region == NULL) return UNITS_REGION_GONE;
   if (first != 0) {
     write_words(first, run_units, region_word(region->number, REGION_SPARE));
@@ -203,14 +216,14 @@ fetched_t units_fetch_whole(uint64_t handle, size_t units, size_t align_units, u
                             region_t **entered) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return UNITS_REGION_GONE;
-  bool is_allowed = reserve_coming(region, units);
+  bool is_lost = region->is_lost, is_allowed = !is_lost && reserve_coming(region, units);
   registry_leave(region);
-  if (!is_allowed) return UNITS_AT_LIMIT;
+  if (!is_allowed) return is_lost ? UNITS_NO_MEMORY : UNITS_AT_LIMIT;
   *first = 0;
   if (units >= SUPERSLAB_UNITS) *first = arena_take(ZONE_HUGE, units, max_size(align_units, SUPERSLAB_UNITS), is_zero);
   if (*first == 0) *first = arena_take(ZONE_HUGE, units, align_units, is_zero);
   if (*first != 0) huge_pages_use(*first, units);
-  region = come_back(handle, *first, units);
+  region = come_back(handle, first, units);
   if (region == NULL) return UNITS_REGION_GONE;
   *entered = region;
   if (*first == 0) {
@@ -225,9 +238,10 @@ fetched_t units_fetch_whole(uint64_t handle, size_t units, size_t align_units, u
 bool units_extend_whole(region_t *region, unit_t first, size_t new_units) {
   size_t old_units = map_record(first)->run_units, more = new_units - old_units;
   if (!reserve(region, more)) return false;
-  if (arena_extend(first, old_units, new_units)) return true;
-  region->taken_units -= more;
-  return false;
+  bool extended = arena_extend(first, old_units, new_units);
+  if (!extended) region->taken_units -= more;
+  note_peak(region);
+  return extended;
 }
 
 void units_return_whole(region_t *region, unit_t first) { remove_run(region, first); }

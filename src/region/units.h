@@ -34,7 +34,8 @@ void units_return(region_t *region, unit_t first, size_t units);
 /* Gives the run to the arena that is kept though all of it is spare. */
 void units_drop_spare(region_t *region);
 
-/* Nobody is inside: fetches a run, in which `units` can be cut. */
+/* Nobody is inside: fetches a run, in which `units` can be cut. There is no memory for a region that a fork has
+ * torn: nothing can be entered in its books. */
 fetched_t units_fetch(uint64_t handle, size_t units);
 /* The same for a run that will be one lone block, which the caller makes of it: then it is
  * inside the region. */

@@ -139,6 +139,7 @@ TEST_P(Heaps, HoldToTheirLimits) {
   EXPECT_EQ(s.realloc(blocks[0], 5000), nullptr);
   EXPECT_EQ(errno, ENOMEM);
   EXPECT_EQ(s.realloc(blocks[0], 100), blocks[0]) << "shrinking never fails";
+  EXPECT_EQ(stats_of(small).refused, 2u) << "nor is it counted as refused";
   s.free_sized(blocks[0], 100);
   hak_heap_set_limit(small, 0);
   EXPECT_NE(hak_heap_malloc(small, 1 << 20), nullptr);

@@ -54,6 +54,16 @@ TEST_F(HeapMisuse, MallocFromADestroyedHeap) {
   EXPECT_REPORT((void)!hak_heap_aligned_alloc(gone(), 64, 100), kNoHeap, false);
   EXPECT_REPORT((void)!hak_heap_realloc(gone(), nullptr, 100), kNoHeap, false);
 }
+TEST_F(HeapMisuse, MallocFromWhatNeverWasAHeap) {
+  for (std::uintptr_t nonsense : {UINTPTR_MAX, UINTPTR_MAX << 16, std::uintptr_t{65535}, std::uintptr_t{65536}}) {
+    auto mistake = [nonsense] {
+      auto *heap = reinterpret_cast<hak_heap_t *>(nonsense); /* NOLINT(performance-no-int-to-ptr) */
+      announce(heap, 0);
+      (void)!hak_heap_malloc(heap, 100);
+    };
+    EXPECT_REPORT(mistake(), kNoHeap, false);
+  }
+}
 TEST_F(HeapMisuse, StatsOfADestroyedHeap) {
   auto mistake = [] {
     hak_heap_stats_t stats;

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -168,4 +169,31 @@ TEST(StressHeaps, ManyThreadsInManyHeaps) {
   hak_stats_t stats;
   hak_stats(&stats, sizeof stats);
   EXPECT_EQ(stats.errors, 0u) << "a correct free was reported as a mistake";
+}
+
+/* Threads that have finished with a heap may end while it is destroyed: each gives back a cache that is in
+ * the heap's list just then. The caches are of the memory that those of the next round are made of. */
+TEST(StressHeaps, ThreadsEndWhileTheirHeapIsDestroyed) {
+  constexpr unsigned kEnding = 100;
+  for (std::size_t round = 0; round < scaled(120); round++) {
+    hak_heap_t *heap = hak_heap_new(0);
+    std::atomic<unsigned> ready{0};
+    std::atomic<bool> may_end{false};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < kEnding; t++)
+      threads.emplace_back([&] {
+        Held held;
+        held.mark(hak_heap_malloc(heap, 64), 64);
+        held.check();
+        hak_heap_free(heap, held.block);
+        ready.fetch_add(1);
+        while (!may_end.load()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+      });
+    while (ready.load() < kEnding) std::this_thread::yield();
+    may_end.store(true);
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 37 % 150));
+    hak_heap_destroy(heap);
+    for (std::thread &thread : threads) thread.join();
+  }
+  walk();
 }

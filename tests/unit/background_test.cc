@@ -97,6 +97,31 @@ TEST(Bell, IsRungWhereMemoryBecomesFree) {
   hak_free(large);
 }
 
+TEST(Bell, IsRungWhereMemoryOfAHeapBecomesFree) {
+  hak_heap_t *heap = hak_heap_new(0);
+  auto rings = [](auto free) {
+    bell_listen();
+    free();
+    return bell_listen();
+  };
+  for (std::size_t bytes : {HAK_KIB(100), HAK_MIB(5)}) {
+    void *block = hak_heap_malloc(heap, bytes);
+    EXPECT_TRUE(rings([&] { hak_heap_free(heap, block); })) << bytes;
+    block = hak_heap_malloc(heap, bytes);
+    EXPECT_TRUE(rings([&] { hak_free(block); })) << bytes;
+    block = hak_heap_malloc(heap, bytes);
+    EXPECT_TRUE(rings([&] { block = hak_heap_realloc(heap, block, 100); })) << bytes;
+    hak_heap_free(heap, block);
+  }
+  std::thread([&] {
+    hak_heap_free(heap, hak_heap_malloc(heap, 100));
+    ASSERT_EQ(the_heap, &the_null_heap);
+    EXPECT_TRUE(rings([] { hak_thread_idle(); }));
+    EXPECT_TRUE(rings([] { hak_thread_flush(); }));
+  }).join();
+  hak_heap_destroy(heap);
+}
+
 TEST(Bell, IsRungWhenAThreadEnds) {
   std::thread thread([] {
     hak_free(hak_malloc(100));

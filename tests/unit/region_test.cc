@@ -174,8 +174,24 @@ TEST_F(Region, AHandleIsNeverAnothers) {
       EXPECT_FALSE(region_owns(old, &handles));
     }
   }
-  for (std::uint64_t none : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{65535}, handle + (1 << 16)})
+  for (std::uint64_t none :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{65535}, UINT64_MAX, UINT64_MAX << 16, handle + (1 << 16)}) {
+    EXPECT_EQ(region_alloc_fast(none, 100), nullptr);
     EXPECT_EQ(result_of(none, 100), REGION_GONE);
+  }
+}
+
+TEST_F(Region, NoHandleIsThatOfACacheThatIsBoundToNothing) {
+  std::vector<std::uint64_t> regions;
+  for (int i = 0; i < CACHE_TABLE; i++) regions.push_back(region_new(0));
+  for (std::uint64_t each : regions) put(take(each, 100));
+  for (std::uint64_t each : regions) EXPECT_EQ(region_destroy(each), REGION_OK); /* blocks are left in the caches */
+  for (std::uint32_t place = 0; place < CACHE_TABLE; place++) {
+    std::uint64_t unbound = atomic64_load_relaxed(&cache_at(place)->handle);
+    if (region_number(handle) % CACHE_TABLE == place) continue;
+    EXPECT_EQ(unbound, cache_unbound(place));
+    EXPECT_EQ(region_alloc_fast(unbound, 100), nullptr);
+  }
 }
 
 TEST_F(Region, HoldsToItsLimit) {
@@ -195,6 +211,17 @@ TEST_F(Region, HoldsToItsLimit) {
   EXPECT_EQ(result_of(handle, 120000), REGION_OK);
   EXPECT_EQ(region_set_limit(handle, 0), REGION_OK);
   EXPECT_EQ(result_of(handle, HAK_MIB(8)), REGION_OK);
+}
+
+TEST_F(Region, WhatNeverCameIsInNoPeak) {
+  void *block = take(handle, 100);
+  std::size_t peak = figures(handle).peak;
+  EXPECT_EQ(peak, figures(handle).taken);
+  EXPECT_EQ(result_of(handle, std::size_t{1} << 46), REGION_NO_MEMORY);
+  EXPECT_EQ(figures(handle).peak, peak);
+  put(take(handle, 5 << 20));
+  EXPECT_EQ(figures(handle).peak, peak + (5 << 20));
+  put(block);
 }
 
 TEST_F(Region, BlocksThatAThreadHasCachedAreNotHandedOutAfterTheEnd) {
@@ -333,6 +360,24 @@ TEST_F(Region, AChildEmptiesTheCachesOfThreadsThatItHasNot) {
   });
 }
 
+TEST_F(Region, AChildsThreadsDoNotTakeEachOthersCachesForTheParents) {
+  put(take(handle, 64));
+  expect_in_child([&] {
+    Worker first, second;
+    auto use = [&] { put(take(handle, 64)); };
+    first.run([&] { cache_bind(handle); }); /* and does not take a block yet */
+    second.run(use);
+    region_t *region = registry_record(region_number(handle));
+    std::set<std::uint32_t> threads;
+    for (region_cache_t *cache = region->caches; cache != nullptr; cache = cache->next) threads.insert(cache->thread);
+    CHILD_EXPECT(threads.size() == 3 && threads.count(thread_number()) == 1);
+    first.run(use);
+    use();
+    hak__check_all();
+    return 0;
+  });
+}
+
 TEST_F(Region, InAChildNothingIsOnItsWayThatAnotherThreadWasFetching) {
   std::size_t taken = figures(handle).taken;
   region_t *region = registry_record(region_number(handle));
@@ -358,6 +403,7 @@ TEST_F(Region, ARegionThatAForkHasTornIsLeftAlone) {
     CHILD_EXPECT(region->is_lost);
     CHILD_EXPECT(result_of(handle, 200) == REGION_NO_MEMORY);
     CHILD_EXPECT(result_of(handle, 200000) == REGION_NO_MEMORY);
+    CHILD_EXPECT(result_of(handle, 5 << 20) == REGION_NO_MEMORY);
     put(block);
     put(lone);
     CHILD_EXPECT(error_count() == 0);

@@ -87,8 +87,7 @@ impl Recorder {
         let target = &self.inspected.target;
         let ends = self.ring.is_ending(target)?;
         if !self.ring.is_on(target)? {
-            let message = "sampling was ended from elsewhere, or hak was not heard of for ten seconds, or the process has \
-                           become another program";
+            let message = "sampling was ended from elsewhere, or hak was not heard of for ten seconds";
             return Err(failure(SOMETHING_FAILED, message));
         }
         for event in self.ring.drain(target)? {
@@ -137,11 +136,13 @@ impl Recorder {
         self.profile.samples.add(event, stack);
     }
 
-    /// Ends sampling, if the process is there still, and `is_another` program has not taken its place.
-    pub fn finish(mut self, is_another: bool) -> Profile {
+    /// Ends sampling, if the process is there still, and runs the same program.
+    pub fn finish(mut self) -> Profile {
         let target = &self.inspected.target;
-        if !is_another && target.check().is_ok() {
-            if let Err(error) = self.ring.stop(target) {
+        if target.is_same() {
+            if let Err(error) = self.ring.stop(target)
+                && target.is_same()
+            {
                 self.profile.failures.push(format!("the process goes on sampling for ten seconds: {error:#}"));
             }
             if let Ok(events) = self.ring.drain(&self.inspected.target) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
-use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+use crate::failure::{SOMETHING_FAILED, failure};
 use crate::inspect::Inspected;
 use crate::profile::Profile;
 use crate::profile::modules::Modules;
@@ -35,17 +35,14 @@ impl Recorder {
     pub fn attach(inspected: Inspected, mean_bytes: u64, begin: bool) -> Result<Recorder> {
         let target = &inspected.target;
         let mut ring = Ring::of(target, &inspected.found.root)?;
+        // It takes a while to read all files of a large program, in which there is room for few samples.
+        let mut modules = Modules::default();
+        modules.look(target)?;
         if begin {
-            if let Some(reader) = ring.reader(target)? {
-                let message = format!("process {} is profiled already, by process {reader}", target.pid);
-                return Err(failure(BAD_INPUT, message));
-            }
             ring.start(target, &inspected.layout, mean_bytes)?;
         } else {
             ring.claim(target)?;
         }
-        let mut modules = Modules::default();
-        modules.look(target)?;
         let profile = Profile {
             pid: target.pid,
             program: target.program(),
@@ -90,6 +87,7 @@ impl Recorder {
             let message = "sampling was ended from elsewhere, or hak was not heard of for ten seconds";
             return Err(failure(SOMETHING_FAILED, message));
         }
+        self.ring.check_reader(target)?;
         for event in self.ring.drain(target)? {
             self.add(&event);
         }

@@ -229,6 +229,8 @@ impl Ring {
     /// What is new, in order.
     pub fn drain(&mut self, target: &Target) -> Result<Vec<Event>> {
         let record = self.fields.record.value(target)?;
+        // Before the events: those whose events are numbered by then are read, or their events were dropped.
+        let stacks = self.fields.stack_count.value(target)?;
         let end = self.fields.event_count.value(target)?;
         let mut events = Vec::new();
         if record != 0 && end > self.next {
@@ -238,6 +240,11 @@ impl Ring {
             self.next = self.next.max(oldest);
             let places = self.places(target, record, end)?;
             self.take(target, record, &places, &mut events)?;
+        }
+        if self.next == end {
+            // Stacks of dropped events would keep their places for ever. One that is being written still keeps its
+            // place all the same, as it is busy.
+            self.next_stack = self.next_stack.max(stacks);
         }
         self.beat(target)?;
         Ok(events)

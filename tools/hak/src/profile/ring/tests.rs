@@ -45,6 +45,12 @@ impl Words {
         target.write(self.at(index), &value.to_le_bytes()).unwrap();
     }
 
+    /// The event of this number, of a free; complete.
+    fn free(&self, target: &Target, number: u64) {
+        let place = TABLE + usize::try_from(number % EVENTS * EVENT_BYTES / 8).unwrap();
+        self.set(target, place, number + 1);
+    }
+
     fn ring(&self) -> Ring {
         let field = |at: u64, bytes: usize| Field { kind: Kind::Variable, bytes, count: 1, stride: bytes, at };
         let word = |index: usize| field(self.at(index), 8);
@@ -217,4 +223,20 @@ fn what_is_zero_is_not_cleared() {
         assert_eq!(at.cast::<u64>().add(5).read_volatile(), 0);
         libc::munmap(at, 2 * page);
     }
+}
+
+/// Frees have filled the events; of allocations after them there are stacks, and nothing else.
+#[test]
+fn stacks_of_dropped_events_give_their_places_back() {
+    let (target, words) = (here(), Words::new());
+    let mut ring = words.ring();
+    words.set(&target, EVENT_COUNT, EVENTS);
+    words.set(&target, STACK_COUNT, STACKS);
+    (0..EVENTS - 1).for_each(|number| words.free(&target, number));
+    // The last one is not complete, and may be of an allocation with a stack.
+    assert_eq!(ring.drain(&target).unwrap().len() as u64, EVENTS - 1);
+    assert_eq!((words.get(&target, DRAINED), words.get(&target, STACKS_DRAINED)), (EVENTS - 1, 0));
+    words.free(&target, EVENTS - 1);
+    assert_eq!(ring.drain(&target).unwrap().len(), 1);
+    assert_eq!((words.get(&target, DRAINED), words.get(&target, STACKS_DRAINED)), (EVENTS, STACKS));
 }

@@ -128,7 +128,7 @@ fn a_reader_that_is_gone_gives_way() {
 /// Whether somebody is refused while `other` goes on and on, in one of many rounds: this thread or that one may not
 /// run for a while.
 fn is_refused(target: &Target, words: &Words, before: u64, other: impl Fn()) -> bool {
-    (0..1000).any(|_| {
+    (0..100).any(|_| {
         words.set(target, READER, before);
         let refused = std::thread::scope(|scope| {
             let reader = scope.spawn(|| words.ring().take_over(&here()));

@@ -111,6 +111,37 @@ fn a_running_process_is_profiled() {
     child.wait().unwrap();
 }
 
+/// While one reads, others are refused; when it was killed, the next one takes its place, though sampling is on.
+#[test]
+fn a_process_whose_reader_was_killed_is_profiled_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), &[]);
+    let mut forever = Command::new(&program);
+    // Samples without a reader are wanted from the start.
+    let mut child = forever.arg("forever").env("LD_PRELOAD", library()).env("HAKMEM_SAMPLE", "64K").spawn().unwrap();
+    let pid = child.id().to_string();
+    let begin =
+        || Command::new(env!("CARGO_BIN_EXE_hak")).args(["profile", &pid]).stdout(Stdio::null()).spawn().unwrap();
+    let mut reader = begin();
+    let is_refused = (0..500).any(|_| {
+        let output = hak().args(["profile", &pid, "--for", "1ms"]).output().unwrap();
+        // Of the two, either may have been first, and the program may not have begun.
+        if reader.try_wait().unwrap().is_some() {
+            reader = begin();
+        }
+        let refused = format!("is profiled already, by process {}", reader.id());
+        output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains(&refused)
+    });
+    assert!(is_refused);
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    let mut again = hak();
+    again.args(["profile", &pid, "--for", "300ms", "--every", "64K"]);
+    again.assert().success().stdout(contains("comes_and_goes"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// A program that becomes another one, as scripts' interpreters do: the last one counts.
 #[test]
 fn what_a_program_becomes_is_profiled() {

@@ -17,7 +17,6 @@ use crate::output::{self, Output};
 use crate::profile::arguments::Profile as Arguments;
 use crate::profile::recorder::Recorder;
 use crate::profile::{Profile, flames, page, pprof, summary};
-use crate::top::identity::Identity;
 
 /// A program that starts is looked at so often, until hakmem is found in it.
 const NAP: Duration = Duration::from_millis(1);
@@ -55,13 +54,13 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
 }
 
 fn process(pid: u32, arguments: &Arguments, files: &Files) -> Result<u8> {
-    let inspected = Inspected::attach(pid)?;
+    let inspected = Inspected::attach_for_writing(pid)?;
     interrupt::watch()?;
     let mut recorder = Recorder::attach(inspected, arguments.every, true)?;
     let started = Instant::now();
     let is_over = || interrupt::requested() || arguments.duration.is_some_and(|most| started.elapsed() >= most);
     recorder.gather(is_over);
-    let profile = recorder.finish(false);
+    let profile = recorder.finish();
     let has_failed = !profile.failures.is_empty();
     tell(profile, arguments, files, files.standard() == 0)?;
     Ok(match has_failed {
@@ -84,16 +83,16 @@ fn program(arguments: &Arguments, files: &Files) -> Result<u8> {
     let mut last = None;
     while ended.is_none() {
         let pid = family.first();
-        let identity = Identity::of(pid);
-        match Inspected::attach(pid).and_then(|inspected| Recorder::attach(inspected, arguments.every, false)) {
+        match Inspected::attach_for_writing(pid)
+            .and_then(|inspected| Recorder::attach(inspected, arguments.every, false))
+        {
             Ok(mut recorder) => {
                 recorder.gather(|| {
                     ended = family.poll().or(ended);
                     ended.is_some()
                 });
                 // A script's interpreter, say, of which nobody wants to know when it has become the program.
-                let profile = recorder.finish(identity.is_some() && Identity::of(pid) != identity);
-                kept = Some(profile);
+                kept = Some(recorder.finish());
             }
             Err(error) => last = Some(error),
         }

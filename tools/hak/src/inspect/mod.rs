@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! A running process, looked at from outside: what its hakmem keeps, and where.
 //!
-//! Everything is read with process_vm_readv and from /proc. Nothing runs in the process, nothing stops it, and
+//! Everything is read with process_vm_readv and from /proc, and written through /proc/PID/mem. Nothing runs in the process, nothing stops it, and
 //! pages that it has never touched are not read, as that would make them be there.
 
 pub mod census;
@@ -35,6 +35,13 @@ pub struct Inspected {
 impl Inspected {
     pub fn attach(pid: u32) -> Result<Inspected> {
         let target = Target::open(pid)?;
+        let found = found::find(&target)?;
+        Inspected::of(target, found)
+    }
+
+    /// To be written to, as long as it runs the same program.
+    pub fn attach_for_writing(pid: u32) -> Result<Inspected> {
+        let target = Target::open_for_writing(pid)?;
         let found = found::find(&target)?;
         Inspected::of(target, found)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! A process: its mappings, and its memory, read from outside.
+//! A process: its mappings, and its memory, read and written from outside.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -33,7 +33,9 @@ pub struct Target {
 
 enum Way {
     Calls,
-    /// /proc/PID/mem, where a filter of system calls forbids process_vm_readv.
+    /// /proc/PID/mem: where a filter of system calls forbids process_vm_readv, and for who writes. It stays that of the
+    /// program that ran when it was opened: after `exec` nothing can be read or written there, whereas a call finds the
+    /// new program's memory.
     File(File),
 }
 
@@ -70,6 +72,15 @@ impl Target {
         Ok(target)
     }
 
+    /// To be written to, as well: the program that it runs now, and none that it becomes.
+    pub fn open_for_writing(pid: u32) -> Result<Target> {
+        // Before anything else is looked at, which is then of the same program or cannot be read.
+        let file = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let mut target = Target::open(pid)?;
+        target.way = Way::File(file.map_err(|error| target.denied(&error))?);
+        Ok(target)
+    }
+
     pub fn mappings(&self) -> Result<Vec<Mapping>> {
         let text = fs::read_to_string(self.file("maps")).map_err(|error| self.cannot_look(&error))?;
         Ok(text.lines().filter_map(mapping).collect())
@@ -95,24 +106,14 @@ impl Target {
 
     /// Into memory of the process, which it shares with nobody.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        let pid = libc::pid_t::try_from(self.pid)?;
-        let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let remote = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: bytes.len() };
-        let put = match &self.way {
-            // SAFETY: the local piece is only read; the other is an address in the other process.
-            Way::Calls => {
-                usize::try_from(unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) })
-                    .map_err(|_| io::Error::last_os_error())
-            }
-            Way::File(_) => {
-                OpenOptions::new().write(true).open(self.file("mem")).and_then(|file| file.write_at(bytes, at))
-            }
+        let Way::File(file) = &self.way else {
+            return Err(failure(SOMETHING_FAILED, format!("process {} was opened for reading only", self.pid)));
         };
-        match put {
+        match file.write_at(bytes, at) {
             Ok(put) if put == bytes.len() => Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err(self.denied(&error)),
+            Ok(0) => Err(self.gone()),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) => Err(self.denied(&error)),
             _ => {
-                self.check()?;
                 let message = format!("process {}: nothing can be written at {at:#x}, where its tables were", self.pid);
                 Err(failure(SOMETHING_FAILED, message))
             }
@@ -160,7 +161,10 @@ impl Target {
                 for piece in pieces {
                     match file.read_at(piece.into, piece.at) {
                         Ok(bytes) if bytes == piece.into.len() => got += bytes,
-                        Ok(0) | Err(_) => break,
+                        // Of a program that is no more, the system reads nothing, and of one without that address
+                        // it says so.
+                        Ok(0) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+                        Err(_) => break,
                         Ok(bytes) => return Ok(got + bytes),
                     }
                 }
@@ -174,8 +178,23 @@ impl Target {
         if self.mappings()?.is_empty() { Err(self.gone()) } else { Ok(()) }
     }
 
+    /// As `check`, and whether it still runs the program that it was opened with, if it was opened for writing.
+    pub fn is_same(&self) -> bool {
+        let Ok(mappings) = self.mappings() else {
+            return false;
+        };
+        let first = mappings.iter().find(|mapping| mapping.readable && !mapping.path.starts_with("[v"));
+        match (&self.way, first) {
+            (_, None) => false,
+            (Way::Calls, _) => true,
+            (Way::File(file), Some(first)) => !matches!(file.read_at(&mut [0], first.from), Ok(0)),
+        }
+    }
+
     fn gone(&self) -> anyhow::Error {
-        failure(SOMETHING_FAILED, format!("process {} has ended while it was being looked at", self.pid))
+        let is_there = fs::read_to_string(self.file("maps")).is_ok_and(|maps| !maps.is_empty());
+        let how = if is_there { "become another program" } else { "ended" };
+        failure(SOMETHING_FAILED, format!("process {} has {how} while it was being looked at", self.pid))
     }
 
     fn cannot_look(&self, error: &io::Error) -> anyhow::Error {
@@ -242,6 +261,10 @@ fn mapping(line: &str) -> Option<Mapping> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -260,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_process_that_ends_meanwhile_is_noticed() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let target = Target::open(child.id()).unwrap();
         let at = target.mappings().unwrap()[0].from;
         assert!(target.read(at, 4).is_ok());
@@ -274,6 +297,38 @@ mod tests {
         assert!(says_so(target.read(at, 4).unwrap_err()));
         assert!(says_so(target.check().unwrap_err()));
         assert!(says_so(target.mappings().unwrap_err()));
+    }
+
+    /// Both programs have their stacks at the same address, so whoever went by the process's number would write.
+    #[test]
+    fn nothing_is_written_to_what_a_program_becomes() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo; read line; exec sh -c 'echo; read line'"]);
+        // SAFETY: one system call.
+        unsafe {
+            shell.pre_exec(|| {
+                libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+                Ok(())
+            });
+        }
+        let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        stdout.read_exact(&mut [0]).unwrap();
+        let target = Target::open_for_writing(child.id()).unwrap();
+        let at = target.mappings().unwrap().iter().find(|mapping| mapping.path == "[stack]").unwrap().to - 8;
+        let word = target.read(at, 8).unwrap();
+        target.write(at, &word).unwrap();
+        assert!(target.is_same());
+        stdin.write_all(b"\n").unwrap();
+        stdout.read_exact(&mut [0]).unwrap();
+        assert!(Target::open(child.id()).unwrap().read(at, 8).is_ok());
+        let says_so = |error: anyhow::Error| error.to_string().contains("has become another program");
+        assert!(says_so(target.write(at, &word).unwrap_err()));
+        assert!(says_so(target.read(at, 8).unwrap_err()));
+        assert!(!target.is_same());
+        drop(stdin);
+        child.wait().unwrap();
+        assert!(!target.is_same());
     }
 
     #[test]

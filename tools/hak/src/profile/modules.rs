@@ -151,7 +151,7 @@ fn named(symbols: &addr2line::Loader, at: u64) -> Vec<Frame> {
     let mut frames = Vec::new();
     if let Ok(mut found) = symbols.find_frames(at) {
         while let Ok(Some(frame)) = found.next() {
-            let name = frame.function.as_ref().and_then(|name| name.demangle().ok().map(Cow::into_owned));
+            let name = frame.function.as_ref().and_then(|name| Some(demangled(name.raw_name().ok()?, name.language)));
             let place = frame.location;
             let file = place.as_ref().and_then(|place| place.file).map(str::to_owned);
             if let Some(name) = name {
@@ -162,10 +162,15 @@ fn named(symbols: &addr2line::Loader, at: u64) -> Vec<Frame> {
     if frames.is_empty()
         && let Some(name) = symbols.find_symbol(at)
     {
-        let name = addr2line::demangle_auto(Cow::Borrowed(name), None).into_owned();
-        frames.push(Frame { name, file: None, line: None });
+        frames.push(Frame { name: demangled(Cow::Borrowed(name), None), file: None, line: None });
     }
     frames
+}
+
+/// Without the mark of a mangled name, a short one could be the code of a type: `f` is that of `float`.
+fn demangled(name: Cow<str>, language: Option<addr2line::gimli::DwLang>) -> String {
+    let is_mangled = ["_Z", "__Z", "_R"].iter().any(|mark| name.starts_with(mark));
+    if is_mangled { addr2line::demangle_auto(name, language).into_owned() } else { name.into_owned() }
 }
 
 /// The file that is mapped, if it can still be had: by its name, or by what the process has of it.
@@ -210,4 +215,23 @@ fn load(path: &Path, mapping: &Mapping) -> Option<Loaded> {
         ..Default::default()
     };
     Some(Loaded { bias, sections })
+}
+
+#[cfg(test)]
+mod tests {
+    use addr2line::gimli::{DW_LANG_C_plus_plus, DW_LANG_Rust};
+
+    use super::*;
+
+    #[test]
+    fn names_that_are_not_mangled_stay() {
+        for name in ["f", "i", "St", "main"] {
+            for language in [None, Some(DW_LANG_C_plus_plus), Some(DW_LANG_Rust)] {
+                assert_eq!(demangled(name.into(), language), name);
+            }
+        }
+        assert_eq!(demangled("_ZN3one5otherEv".into(), None), "one::other()");
+        assert_eq!(demangled("_Znwm".into(), Some(DW_LANG_C_plus_plus)), "operator new(unsigned long)");
+        assert_eq!(demangled("_RNvCs1234_7mycrate3foo".into(), Some(DW_LANG_Rust)), "mycrate::foo");
+    }
 }

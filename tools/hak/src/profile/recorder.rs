@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
-use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+use crate::failure::{SOMETHING_FAILED, failure};
 use crate::inspect::Inspected;
 use crate::profile::Profile;
 use crate::profile::modules::Modules;
@@ -35,17 +35,14 @@ impl Recorder {
     pub fn attach(inspected: Inspected, mean_bytes: u64, begin: bool) -> Result<Recorder> {
         let target = &inspected.target;
         let mut ring = Ring::of(target, &inspected.found.root)?;
+        // It takes a while to read all files of a large program, in which there is room for few samples.
+        let mut modules = Modules::default();
+        modules.look(target)?;
         if begin {
-            if let Some(reader) = ring.reader(target)? {
-                let message = format!("process {} is profiled already, by process {reader}", target.pid);
-                return Err(failure(BAD_INPUT, message));
-            }
             ring.start(target, &inspected.layout, mean_bytes)?;
         } else {
             ring.claim(target)?;
         }
-        let mut modules = Modules::default();
-        modules.look(target)?;
         let profile = Profile {
             pid: target.pid,
             program: target.program(),
@@ -87,10 +84,10 @@ impl Recorder {
         let target = &self.inspected.target;
         let ends = self.ring.is_ending(target)?;
         if !self.ring.is_on(target)? {
-            let message = "sampling was ended from elsewhere, or hak was not heard of for ten seconds, or the process has \
-                           become another program";
+            let message = "sampling was ended from elsewhere, or hak was not heard of for ten seconds";
             return Err(failure(SOMETHING_FAILED, message));
         }
+        self.ring.check_reader(target)?;
         for event in self.ring.drain(target)? {
             self.add(&event);
         }
@@ -137,11 +134,13 @@ impl Recorder {
         self.profile.samples.add(event, stack);
     }
 
-    /// Ends sampling, if the process is there still, and `is_another` program has not taken its place.
-    pub fn finish(mut self, is_another: bool) -> Profile {
+    /// Ends sampling, if the process is there still, and runs the same program.
+    pub fn finish(mut self) -> Profile {
         let target = &self.inspected.target;
-        if !is_another && target.check().is_ok() {
-            if let Err(error) = self.ring.stop(target) {
+        if target.is_same() {
+            if let Err(error) = self.ring.stop(target)
+                && target.is_same()
+            {
                 self.profile.failures.push(format!("the process goes on sampling for ten seconds: {error:#}"));
             }
             if let Ok(events) = self.ring.drain(&self.inspected.target) {

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: MIT
 //! The samples that a process keeps for who reads them (src/front/record.h): begun, read and ended from outside.
 
+mod fields;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::failure::{SOMETHING_FAILED, failure};
+use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
 use crate::inspect::fields::{Field, Root, number};
 use crate::inspect::layout::Layout;
 use crate::inspect::target::{Piece, Target};
+use crate::profile::ring::fields::Fields;
 
 /// What a thread has begun to write and not ended after this long is given up: the thread is gone, or sleeps.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// Who reads gives a sign of it more often than this, if it runs at all.
+const BEAT: Duration = Duration::from_millis(200);
+/// Of two who begin at once, each has written its number after this long, and one has been overwritten.
+const CONFIRMATION: Duration = Duration::from_millis(20);
 /// In a heap's number that its frees compare with: sample.h.
 const SAMPLES: u8 = 0x80;
 
@@ -43,43 +53,6 @@ pub struct Event {
     pub what: What,
 }
 
-struct Fields {
-    event_bytes: u64,
-    stack_bytes: u64,
-    events: u64,
-    stacks: u64,
-    watched: u64,
-    pages: u64,
-    at_events: u64,
-    at_stacks: u64,
-    at_watched: u64,
-    at_pages: u64,
-    allocated: u64,
-    record: Field,
-    mean_bytes: Field,
-    drained: Field,
-    stacks_drained: Field,
-    stack_count: Field,
-    beat: Field,
-    reader: Field,
-    event_count: Field,
-    dropped_count: Field,
-    is_ending: Field,
-    number: Field,
-    kind: Field,
-    thread: Field,
-    block: Field,
-    bytes: Field,
-    mean: Field,
-    stack: Field,
-    time: Field,
-    stack_number: Field,
-    stack_length: Field,
-    pc: Field,
-    registers: Field,
-    contents: Field,
-}
-
 pub struct Ring {
     fields: Fields,
     id_word: Field,
@@ -95,56 +68,23 @@ pub struct Ring {
     beat: u32,
 }
 
-impl Fields {
-    fn of(root: &Root) -> Result<Fields> {
-        let number = |name: &str| root.number(&format!("sample.{name}"));
-        let variable = |name: &str| root.variable(&format!("sample.{name}"));
-        let member = |name: &str| root.member(&format!("sample.{name}"));
-        Ok(Fields {
-            event_bytes: number("event_bytes")?,
-            stack_bytes: number("stack_bytes")?,
-            events: number("events")?,
-            stacks: number("stacks")?,
-            watched: number("watched")?,
-            pages: number("pages")?,
-            at_events: number("at.events")?,
-            at_stacks: number("at.stacks")?,
-            at_watched: number("at.watched")?,
-            at_pages: number("at.pages")?,
-            allocated: number("allocated")?,
-            record: variable("record")?,
-            mean_bytes: variable("mean_bytes")?,
-            drained: variable("drained")?,
-            stacks_drained: variable("stacks_drained")?,
-            stack_count: variable("stack_count")?,
-            beat: variable("beat")?,
-            reader: variable("reader")?,
-            event_count: variable("event_count")?,
-            dropped_count: variable("dropped_count")?,
-            is_ending: variable("is_ending")?,
-            number: member("event.number")?,
-            kind: member("event.kind")?,
-            thread: member("event.thread_id")?,
-            block: member("event.block")?,
-            bytes: member("event.bytes")?,
-            mean: member("event.mean_bytes")?,
-            stack: member("event.stack")?,
-            time: member("event.time_ms")?,
-            stack_number: member("stack.number")?,
-            stack_length: member("stack.bytes")?,
-            pc: member("stack.pc")?,
-            registers: member("stack.registers")?,
-            contents: member("stack.contents")?,
-        })
-    }
+fn taken(target: &Target, reader: u64) -> anyhow::Error {
+    failure(BAD_INPUT, format!("process {} is profiled already, by process {reader}", target.pid))
+}
 
-    fn is_sane(&self) -> bool {
-        let powers = [self.event_bytes, self.stack_bytes, self.events, self.stacks, self.watched, self.pages];
-        powers.iter().all(|number| number.is_power_of_two() && *number <= 1 << 24)
-            && self.events * self.event_bytes <= 1 << 28
-            && self.stacks * self.stack_bytes <= 1 << 28
-            && self.contents.at < self.stack_bytes
+/// Makes it zero. What is zero is not written to: most of it was never used, and would be resident then.
+fn clear(target: &Target, at: u64, bytes: u64) -> Result<()> {
+    let table = target.read(at, usize::try_from(bytes)?)?;
+    let words: Vec<u64> = table.chunks(8).map(number).collect();
+    let mut next = at;
+    for run in words.chunk_by(|one, other| (*one == 0) == (*other == 0)) {
+        let end = (next + run.len() as u64 * 8).min(at + bytes);
+        if run[0] != 0 {
+            target.write(next, &vec![0; usize::try_from(end - next)?])?;
+        }
+        next = end;
     }
+    Ok(())
 }
 
 impl Ring {
@@ -169,31 +109,66 @@ impl Ring {
         })
     }
 
-    /// Whether samples are wanted already; of whom, if another hak says so.
-    pub fn reader(&self, target: &Target) -> Result<Option<u32>> {
-        let wanted = self.fields.mean_bytes.value(target)? != 0;
-        Ok(if wanted { u32::try_from(self.fields.reader.value(target)?).ok() } else { None })
-    }
-
-    /// From now on it samples, or goes on to.
+    /// From now on it samples, or goes on to; unless another hak reads its samples.
     pub fn start(&mut self, target: &Target, layout: &Layout, mean_bytes: u64) -> Result<()> {
-        let record = self.fields.record.value(target)?;
-        if record != 0 {
-            // What others have left behind: blocks that they watched.
-            target.write(record + self.fields.at_watched, &vec![0; usize::try_from(self.fields.watched * 8)?])?;
-            target.write(record + self.fields.at_pages, &vec![0; usize::try_from(self.fields.pages)?])?;
-        }
-        self.next = self.fields.event_count.value(target)?;
-        self.next_stack = self.fields.stack_count.value(target)?;
-        self.claim(target)?;
-        target.write(self.fields.mean_bytes.at, &mean_bytes.to_le_bytes())?;
+        self.take_over(target)?;
+        self.begin(target, mean_bytes)?;
         self.nudge(target, layout)
     }
 
-    /// Says who reads.
+    fn begin(&mut self, target: &Target, mean_bytes: u64) -> Result<()> {
+        // Who was there has left it on.
+        target.write(self.fields.mean_bytes.at, &[0; 8])?;
+        let record = self.fields.record.value(target)?;
+        if record != 0 {
+            // What others have left behind: blocks that they watched.
+            clear(target, record + self.fields.at_watched, self.fields.watched * 8)?;
+            clear(target, record + self.fields.at_pages, self.fields.pages)?;
+        }
+        self.next = self.fields.event_count.value(target)?;
+        self.next_stack = self.fields.stack_count.value(target)?;
+        self.beat(target)?;
+        target.write(self.fields.mean_bytes.at, &mean_bytes.to_le_bytes())
+    }
+
+    /// Becomes the reader, if there is none. One that has been killed is still named, and so is its wish for samples;
+    /// a program that was started with HAKMEM_SAMPLE has a wish and no reader.
+    fn take_over(&mut self, target: &Target) -> Result<()> {
+        let reader = self.fields.reader.value(target)?;
+        if reader != 0 && self.is_on(target)? {
+            let beat = self.fields.beat.value(target)?;
+            let since = Instant::now();
+            while since.elapsed() < BEAT {
+                if self.fields.beat.value(target)? != beat {
+                    return Err(taken(target, reader));
+                }
+                thread::sleep(CONFIRMATION / 4);
+            }
+        }
+        self.name_reader(target)?;
+        thread::sleep(CONFIRMATION);
+        self.check_reader(target).map_err(|_| taken(target, self.fields.reader.value(target).unwrap_or(0)))
+    }
+
+    /// Says who reads, in a process that samples from its start.
     pub fn claim(&mut self, target: &Target) -> Result<()> {
-        target.write(self.fields.reader.at, &std::process::id().to_le_bytes())?;
+        self.name_reader(target)?;
         self.beat(target)
+    }
+
+    fn name_reader(&mut self, target: &Target) -> Result<()> {
+        // The process must see another beat than it has seen last, however long ago.
+        self.beat = u32::try_from(self.fields.beat.value(target)?)?;
+        target.write(self.fields.reader.at, &std::process::id().to_le_bytes())
+    }
+
+    /// Whether this is the reader still. Another one may have taken it for dead, when it was stopped for a while, and
+    /// has the samples then.
+    pub fn check_reader(&self, target: &Target) -> Result<()> {
+        match self.fields.reader.value(target)? {
+            reader if reader == u64::from(std::process::id()) => Ok(()),
+            reader => Err(failure(SOMETHING_FAILED, format!("process {reader} has begun to profile it"))),
+        }
     }
 
     fn beat(&mut self, target: &Target) -> Result<()> {
@@ -218,7 +193,11 @@ impl Ring {
         Ok(())
     }
 
+    /// Nobody wants samples any more, unless another reader does.
     pub fn stop(&self, target: &Target) -> Result<()> {
+        if self.check_reader(target).is_err() {
+            return Ok(());
+        }
         target.write(self.fields.mean_bytes.at, &[0; 8])?;
         target.write(self.fields.reader.at, &[0; 4])
     }
@@ -250,6 +229,8 @@ impl Ring {
     /// What is new, in order.
     pub fn drain(&mut self, target: &Target) -> Result<Vec<Event>> {
         let record = self.fields.record.value(target)?;
+        // Before the events: those whose events are numbered by then are read, or their events were dropped.
+        let stacks = self.fields.stack_count.value(target)?;
         let end = self.fields.event_count.value(target)?;
         let mut events = Vec::new();
         if record != 0 && end > self.next {
@@ -259,6 +240,11 @@ impl Ring {
             self.next = self.next.max(oldest);
             let places = self.places(target, record, end)?;
             self.take(target, record, &places, &mut events)?;
+        }
+        if self.next == end {
+            // Stacks of dropped events would keep their places for ever. One that is being written still keeps its
+            // place all the same, as it is busy.
+            self.next_stack = self.next_stack.max(stacks);
         }
         self.beat(target)?;
         Ok(events)

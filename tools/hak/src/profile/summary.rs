@@ -11,7 +11,8 @@ const STACKS: usize = 5;
 const FRAMES: usize = 6;
 
 pub fn mib(bytes: f64) -> String {
-    format!("{:.2} MiB", bytes / f64::from(1 << 20))
+    // The sum of nothing is a negative zero; this makes it a positive one.
+    format!("{:.2} MiB", bytes / f64::from(1 << 20) + 0.0)
 }
 
 pub fn seconds(ms: u64) -> String {
@@ -57,4 +58,15 @@ pub fn text(profile: &Profile) -> String {
         let _ = writeln!(text, "\nNote: {remark}.");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_not_negative() {
+        assert_eq!(mib(std::iter::empty::<f64>().sum()), "0.00 MiB");
+        assert_eq!(mib(-1.5 * f64::from(1 << 20)), "-1.50 MiB");
+    }
 }

@@ -88,10 +88,13 @@ size_t os_physical_memory(void) {
   return sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : 0;
 }
 
+/* Whether it is taken or not, and how a mapping is called, is nothing that the program should hear of. */
 static void advise(void *at, size_t bytes, int advice) {
+  int saved_errno = errno;
   check_pages(at, bytes);
   atomic64_add_relaxed(&os_calls.madvise, 1);
   madvise(at, bytes, advice);
+  errno = saved_errno;
 }
 
 static atomic32 names_are_refused; /* the kernel is built without, or older than Linux 5.17 */
@@ -100,8 +103,10 @@ static atomic32 names_are_refused; /* the kernel is built without, or older than
  * as those without are, if all are named: so each is, at once. */
 static void call_it(void *at, size_t bytes, const char *name) {
   if (atomic32_load_relaxed(&names_are_refused) != 0 || !os_is_unfiltered()) return;
+  int saved_errno = errno;
   if (prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, bytes, name) != 0 && errno == EINVAL)
     atomic32_store_relaxed(&names_are_refused, 1);
+  errno = saved_errno;
 }
 
 static void *map(void *at, size_t bytes, int protection, int flags) {

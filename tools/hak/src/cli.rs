@@ -389,17 +389,22 @@ pub struct Diff {
     pub after: PathBuf,
 }
 
-pub fn duration(text: &str) -> Result<Duration, String> {
+/// A whole number, if there is one, and what follows it.
+pub fn number_and_unit(text: &str) -> (Option<u32>, &str) {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
+    (number.parse().ok(), unit)
+}
+
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = number_and_unit(text);
     let milliseconds = match unit {
         "ms" => Some(1),
         "s" => Some(1000),
         "m" => Some(60_000),
         _ => None,
     };
-    let whole = number.parse::<u32>().ok().filter(|number| *number > 0);
-    match (whole, milliseconds) {
+    match (number.filter(|number| *number > 0), milliseconds) {
         (Some(number), Some(each)) => Ok(Duration::from_millis(u64::from(number) * each)),
         _ => Err("expected a whole number with ms, s or m, as 500ms".into()),
     }

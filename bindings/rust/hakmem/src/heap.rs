@@ -2,7 +2,7 @@
 //!
 //! SPDX-License-Identifier: MIT
 use core::alloc::{GlobalAlloc, Layout};
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
 use hakmem_sys::hak_heap_t;
 
@@ -81,11 +81,7 @@ unsafe impl GlobalAlloc for Heap {
         if layout.align() <= ALIGNMENT {
             return unsafe { hakmem_sys::hak_heap_calloc(self.0.as_ptr(), 1, layout.size()).cast() };
         }
-        let block = unsafe { self.alloc(layout) };
-        if !block.is_null() {
-            unsafe { block.write_bytes(0, layout.size()) };
-        }
-        block
+        unsafe { crate::alloc_then_zero(self, layout) }
     }
 
     #[inline]
@@ -98,12 +94,6 @@ unsafe impl GlobalAlloc for Heap {
         if layout.align() <= ALIGNMENT {
             return unsafe { hakmem_sys::hak_heap_realloc(self.0.as_ptr(), block.cast(), new_size).cast() };
         }
-        // It would keep no alignment beyond what every block has.
-        let new = unsafe { self.alloc(Layout::from_size_align_unchecked(new_size, layout.align())) };
-        if !new.is_null() {
-            unsafe { ptr::copy_nonoverlapping(block, new, layout.size().min(new_size)) };
-            unsafe { self.dealloc(block, layout) };
-        }
-        new
+        unsafe { crate::realloc_by_copy(self, block, layout, new_size) }
     }
 }

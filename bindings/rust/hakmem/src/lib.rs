@@ -47,11 +47,7 @@ unsafe impl GlobalAlloc for Hakmem {
         if layout.align() <= ALIGNMENT {
             return unsafe { hakmem_sys::hak_calloc(1, layout.size()).cast() };
         }
-        let block = unsafe { self.alloc(layout) };
-        if !block.is_null() {
-            unsafe { block.write_bytes(0, layout.size()) };
-        }
-        block
+        unsafe { alloc_then_zero(self, layout) }
     }
 
     /// With debug assertions, a layout that is not the block's is found at once.
@@ -72,14 +68,27 @@ unsafe impl GlobalAlloc for Hakmem {
         if layout.align() <= ALIGNMENT {
             return unsafe { hakmem_sys::hak_realloc(block.cast(), new_size).cast() };
         }
-        // It would keep no alignment beyond what every block has.
-        let new = unsafe { self.alloc(Layout::from_size_align_unchecked(new_size, layout.align())) };
-        if !new.is_null() {
-            unsafe { new.copy_from_nonoverlapping(block, layout.size().min(new_size)) };
-            unsafe { self.dealloc(block, layout) };
-        }
-        new
+        unsafe { realloc_by_copy(self, block, layout, new_size) }
     }
+}
+
+/// For alignments that calloc does not give.
+unsafe fn alloc_then_zero(from: &impl GlobalAlloc, layout: Layout) -> *mut u8 {
+    let block = unsafe { from.alloc(layout) };
+    if !block.is_null() {
+        unsafe { block.write_bytes(0, layout.size()) };
+    }
+    block
+}
+
+/// For alignments that realloc would not keep.
+unsafe fn realloc_by_copy(from: &impl GlobalAlloc, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+    let new = unsafe { from.alloc(Layout::from_size_align_unchecked(new_size, layout.align())) };
+    if !new.is_null() {
+        unsafe { new.copy_from_nonoverlapping(block, layout.size().min(new_size)) };
+        unsafe { from.dealloc(block, layout) };
+    }
+    new
 }
 
 /// The version of the allocator, such as "0.1.0".

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::duration;
+use crate::cli::{duration, number_and_unit};
 use crate::profile::samples::Value;
 
 /// Shows which call stacks have allocated what, and what of it is live, at its peak and at the end
@@ -15,7 +15,8 @@ use crate::profile::samples::Value;
 /// Of a program that is started here, or of a process that runs already under hakmem, until it ends, or Ctrl-C or
 /// --for. The process samples: of each 512 KiB that are allocated, one byte on average is followed with its stack, so
 /// that a stack's share is known to some percent when it has some hundred samples. hak reads them from outside and
-/// unwinds there. The process waits for nothing but, when it exits, until all is read, a second at the most. The frees of a process that samples take longer.
+/// unwinds there. The process waits for nothing but, when it exits, until all is read, a second at the most. The frees
+/// of a process that samples take longer.
 ///
 /// A summary goes to standard output, or to standard error if that is the program's, or a file's. docs/profile.md
 /// explains what the figures mean. It needs the right to trace the process, as hak inspect does.
@@ -63,8 +64,7 @@ pub struct Profile {
 
 /// A number of bytes, or of KiB, MiB or GiB; as HAKMEM_SAMPLE has them.
 fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
+    let (number, unit) = number_and_unit(text);
     let shift = match unit {
         "" => Some(0),
         "K" => Some(10),
@@ -72,7 +72,7 @@ fn bytes(text: &str) -> Result<u64, String> {
         "G" => Some(30),
         _ => None,
     };
-    let number = number.parse::<u32>().ok().zip(shift).map(|(number, shift)| u64::from(number) << shift);
+    let number = number.zip(shift).map(|(number, shift)| u64::from(number) << shift);
     number.filter(|bytes| (1..=1 << 30).contains(bytes)).ok_or_else(|| "expected 1 to 1G, as 64K".into())
 }
 

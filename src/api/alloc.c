@@ -110,12 +110,6 @@ void alloc_free_slow(void *block) {
   if (!boundary_free_quickly(block, word)) free_any(block, word);
 }
 
-/* Whether realloc leaves a block of `held` bytes where it is when it shrinks to
- * `bytes`: what would be saved is less than a copy costs. */
-HAK_INLINE bool stays_when_shrunk(size_t held, size_t bytes) {
-  return bytes <= held && (bytes >= held / 2 || held <= 32);
-}
-
 /* Set once a realloc had to leave a block larger than its new size for want of
  * memory: from then on a size in C's free_sized may be any that is smaller.
  * Relaxed: what hands the block over orders it. */
@@ -149,7 +143,7 @@ static bool size_fits(const void *block, uint32_t word, size_t bytes, bool may_b
   if (bytes > LARGE_MAX_BYTES) return false;
   if (class_may_serve(size_class_of(bytes), word_kind(word))) return true;
   if (may_be_grown && class_may_be_grown(bytes, word_kind(word))) return true;
-  return may_be_shrunk && stays_when_shrunk(size_classes[word_kind(word)].block_bytes, bytes);
+  return may_be_shrunk && size_stays_when_shrunk(size_classes[word_kind(word)].block_bytes, bytes);
 }
 
 static void free_checked(void *block, size_t bytes, bool may_be_shrunk) {
@@ -163,9 +157,6 @@ HAK_NOINLINE void alloc_delete_sized_slow(void *block, size_t bytes) { free_chec
 
 /* ---- calloc --------------------------------------------------------------------*/
 
-/* From here on asking which pages are resident costs less than it may save. */
-#define CLEAR_BY_PAGE_BYTES HAK_KIB(256)
-
 void *alloc_calloc(size_t count, size_t bytes) {
   size_t total;
   if (HAK_UNLIKELY(!alloc_product(count, bytes, &total))) return no_memory();
@@ -175,8 +166,7 @@ void *alloc_calloc(size_t count, size_t bytes) {
   bool is_zero = false;
   if (HAK_UNLIKELY(block == NULL)) block = refill(size_class, &is_zero);
   if (block == NULL || is_zero) return block;
-  if (HAK_LIKELY(total < CLEAR_BY_PAGE_BYTES)) memset(block, 0, total);
-  else pages_clear(block, align_up(total, os_page_bytes()));
+  pages_clear_block(block, total);
   return block;
 }
 
@@ -249,7 +239,7 @@ static void *realloc_class(void *block, uint32_t word, size_t bytes) {
     error_report(ERROR_INTERIOR_FREE, block, old_bytes, 0);
     return no_memory();
   }
-  if (stays_when_shrunk(old_bytes, bytes)) return block;
+  if (size_stays_when_shrunk(old_bytes, bytes)) return block;
   if (bytes < old_bytes) return realloc_smaller(block, old_bytes, bytes);
   if (size_class_is_single(size_class)) {
     record_changes(block);

@@ -8,13 +8,6 @@
 
 #include <string.h>
 
-static size_t units_for(size_t bytes) { return (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT; }
-
-/* Relaxed: what hands the block over to another thread orders the words, too. */
-static void write_words(unit_t first, size_t from, size_t to, uint32_t word) {
-  for (size_t i = from; i < to; i++) atomic32_store_relaxed(map_word(first + i), word);
-}
-
 /* A run on a huge page's boundary: it can be moved by whole page tables, and its
  * pages can be huge. It is no block before publish. */
 static unit_t take(size_t units, size_t alignment, bool *is_zero) {
@@ -25,7 +18,7 @@ static unit_t take(size_t units, size_t alignment, bool *is_zero) {
   if (first == 0) return 0;
   map_record(first)->huge.moved = false;
   map_record(first)->huge.asked_units = (uint32_t)units;
-  write_words(first, 0, units, word_make(0, KIND_INNER));
+  map_write_words(first, 0, units, word_make(0, KIND_INNER));
   return first;
 }
 
@@ -36,11 +29,11 @@ static void publish(unit_t first) { atomic32_store_release(map_word(first), word
 
 /* The system has taken the memory of a run away, and does not map it again: the run
  * stays out of use. */
-static void lose(unit_t first, size_t units) { write_words(first, 0, units, word_make(0, KIND_INNER)); }
+static void lose(unit_t first, size_t units) { map_write_words(first, 0, units, word_make(0, KIND_INNER)); }
 
 static void give(unit_t first) {
   size_t units = map_record(first)->run_units;
-  write_words(first, 1, units, 0);
+  map_write_words(first, 1, units, 0);
   if (!map_record(first)->huge.moved) {
     arena_give(first, units);
   } else if (map_commit_again(map_address(first), units << UNIT_SHIFT)) {
@@ -54,7 +47,7 @@ static void give(unit_t first) {
 
 void *huge_alloc(size_t bytes, size_t alignment, bool zeroed) {
   bool is_zero = false;
-  size_t units = units_for(bytes);
+  size_t units = map_units_for(bytes);
   unit_t first = take(units, alignment, &is_zero);
   if (first == 0) return NULL;
   huge_pages_use(first, units);
@@ -122,9 +115,9 @@ static move_t move_contents(char *to, char *from, size_t bytes) {
 
 void *huge_from_run(void *from, size_t length, size_t bytes, bool *from_is_lost) {
   *from_is_lost = false;
-  unit_t to = take_for_growth(units_for(bytes));
+  unit_t to = take_for_growth(map_units_for(bytes));
   if (to == 0) return NULL;
-  map_record(to)->huge.asked_units = (uint32_t)units_for(bytes);
+  map_record(to)->huge.asked_units = (uint32_t)map_units_for(bytes);
   map_record(to)->huge.moved = true;
   size_t kept = min_size(length, bytes);
   move_t moved = move_contents(map_address(to), from, kept);
@@ -133,8 +126,8 @@ void *huge_from_run(void *from, size_t length, size_t bytes, bool *from_is_lost)
     return NULL;
   }
   *from_is_lost = moved == MOVE_SOURCE_LOST;
-  huge_pages_moved((unit_t)map_unit_of(from), to, units_for(kept));
-  huge_pages_use((unit_t)(to + units_for(kept)), map_record(to)->run_units - units_for(kept));
+  huge_pages_moved((unit_t)map_unit_of(from), to, map_units_for(kept));
+  huge_pages_use((unit_t)(to + map_units_for(kept)), map_record(to)->run_units - map_units_for(kept));
   publish(to);
   return map_address(to);
 }
@@ -145,7 +138,7 @@ static bool grow_in_place(unit_t first, size_t old_units, size_t new_units) {
   if (is_much) huge_pages_learn(first, old_units);
   if (!arena_extend(first, old_units, new_units)) return false;
   if (is_much) huge_pages_use((unit_t)(first + old_units), new_units - old_units);
-  write_words(first, old_units, new_units, word_make(0, KIND_INNER));
+  map_write_words(first, old_units, new_units, word_make(0, KIND_INNER));
   return true;
 }
 
@@ -154,7 +147,7 @@ static void shrink(unit_t first, size_t old_units, size_t new_units) {
   size_t surplus = old_units - new_units;
   if (surplus <= old_units / 8) return;
   unit_t tail = (unit_t)(first + new_units);
-  write_words(tail, 0, 1, 0);
+  map_write_words(tail, 0, 1, 0);
   map_record(first)->run_units = (uint32_t)new_units;
   map_record(tail)->run_units = (uint32_t)surplus;
   map_record(tail)->huge.moved = map_record(first)->huge.moved;
@@ -163,7 +156,7 @@ static void shrink(unit_t first, size_t old_units, size_t new_units) {
 
 void *huge_realloc(void *address, size_t bytes) {
   unit_t first = (unit_t)map_unit_of(address);
-  size_t new_units = units_for(bytes);
+  size_t new_units = map_units_for(bytes);
   /* Claimed while it changes, so that a thread that frees it meanwhile, by mistake,
    * finds no block and does not give back a run that is being changed. */
   if (new_units > UINT32_MAX / 2 || !claim(first, word_make(0, KIND_INNER))) return NULL;
@@ -183,7 +176,7 @@ void *huge_realloc(void *address, size_t bytes) {
   } else if (is_lost) {
     lose(first, old_units);
   } else {
-    write_words(first, 0, 1, 0);
+    map_write_words(first, 0, 1, 0);
     give(first); /* it is empty now: nothing to learn */
     arena_relieve(old_units);
   }
@@ -192,7 +185,7 @@ void *huge_realloc(void *address, size_t bytes) {
 
 HAK_LOOKS_ON bool huge_may_have_size(const void *address, size_t least, size_t most) {
   size_t asked = HAK_LOOK(map_record((unit_t)map_unit_of(address))->huge.asked_units);
-  return units_for(max_size(least, 1)) <= asked && asked <= units_for(max_size(most, 1));
+  return map_units_for(max_size(least, 1)) <= asked && asked <= map_units_for(max_size(most, 1));
 }
 
 HAK_LOOKS_ON size_t huge_usable_size(const void *address) {

@@ -192,6 +192,11 @@ HAK_INLINE bool map_wants_huge_page(size_t number) {
 HAK_INLINE void map_note_huge_page(size_t number, bool is_wanted) {
   __atomic_store_n(&map_superslab(number)->huge_page, is_wanted, __ATOMIC_RELAXED);
 }
+/* Words `from` to `to` of a run's units. Relaxed: what hands a block over to another thread orders the words, too. */
+HAK_INLINE void map_write_words(unit_t first, size_t from, size_t to, uint32_t word) {
+  for (size_t i = from; i < to; i++) atomic32_store_relaxed(map_word(first + i), word);
+}
+HAK_INLINE size_t map_units_for(size_t bytes) { return (bytes + UNIT_BYTES - 1) >> UNIT_SHIFT; }
 HAK_INLINE char *map_address(unit_t unit) { return the_map.base + ((size_t)unit << UNIT_SHIFT); }
 /* SuperSlabs [from, to), whose units are the caller's or guarded by the arena's gate: whether the system
  * may put huge pages behind them. */

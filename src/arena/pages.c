@@ -1,10 +1,6 @@
 /* See pages.h. SPDX-License-Identifier: MIT */
 #include "pages.h"
 
-#include "../os/os.h"
-
-#include <string.h>
-
 enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
 
 /* How many of the pages come before those that are to be dropped. */

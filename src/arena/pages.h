@@ -7,13 +7,22 @@
 #ifndef HAK_PAGES_H
 #define HAK_PAGES_H
 
-#include "../base/base.h"
+#include "../os/os.h"
+
+#include <string.h>
 
 HAK_C_BEGIN
 
 /* Makes memory read as zero, whole pages, without making pages resident that are
  * not. */
 void pages_clear(void *at, size_t bytes);
+/* From here on asking which pages are resident costs less than it may save. */
+#define CLEAR_BY_PAGE_BYTES HAK_KIB(256)
+/* The same for the first bytes of a block; one that is as large has all the pages that they lie in. */
+HAK_INLINE void pages_clear_block(void *block, size_t bytes) {
+  if (HAK_LIKELY(bytes < CLEAR_BY_PAGE_BYTES)) memset(block, 0, bytes);
+  else pages_clear(block, align_up(bytes, os_page_bytes()));
+}
 /* Drops pages of memory in use that hold nothing of worth; they read as zero
  * afterwards. The first ones stay, as many as have `*keep` bytes resident, which are taken off
  * that. Returns the bytes that were resident and are not any more. */

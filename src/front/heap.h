@@ -22,6 +22,7 @@
 #ifndef HAK_HEAP_H
 #define HAK_HEAP_H
 
+#include "../base/slots.h"
 #include "../slab/pool.h"
 
 HAK_C_BEGIN
@@ -94,23 +95,11 @@ extern __thread heap_t *the_heap __attribute__((tls_model("initial-exec")));
 /* ---- The fast path ------------------------------------------------------------*/
 
 /* A block of the class from the magazine; NULL when it is empty. */
-HAK_INLINE void *magazine_pop(heap_t *heap, size_t size_class) {
-  void *block = *heap->top[size_class];
-  /* In memory: an instruction less than through a register. */
-  if (HAK_LIKELY(block != NULL)) heap->top[size_class] -= 1;
-  return block;
-}
+HAK_INLINE void *magazine_pop(heap_t *heap, size_t size_class) { return slots_pop(&heap->top[size_class]); }
 
 /* false: the magazine is full. */
 HAK_INLINE bool magazine_push(heap_t *heap, size_t size_class, void *block) {
-  void **top = heap->top[size_class];
-  if (HAK_UNLIKELY(top == heap->limit[size_class])) return false;
-  top[1] = block;
-  /* A forked child sees our stores up to some point, in this order: a slot that
-   * counts has been written. The compiler must keep it; the machine does. */
-  __atomic_signal_fence(__ATOMIC_RELEASE);
-  heap->top[size_class] += 1;
-  return true;
+  return slots_push(&heap->top[size_class], heap->limit[size_class], block);
 }
 
 HAK_C_END

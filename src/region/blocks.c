@@ -1,6 +1,7 @@
 /* See blocks.h. SPDX-License-Identifier: MIT */
 #include "blocks.h"
 
+#include "../slab/bits.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
 #include "units.h"
@@ -37,11 +38,8 @@ static bool add_slab(region_t *region, unsigned size_class) {
   r->region.capacity = r->region.free_count = c->capacity;
   r->region.first_word = 0;
   r->region.size_class = (uint8_t)size_class;
-  uint64_t *bits = the_map.free_bits[slab];
-  for (unsigned w = 0; w < c->capacity / 64u; w++) bits[w] = UINT64_MAX;
-  if (c->capacity % 64 != 0) bits[c->capacity / 64] = ((uint64_t)1 << c->capacity % 64) - 1;
-  for (unsigned i = 0; i < c->slab_units; i++)
-    atomic32_store_relaxed(map_word(slab + i), region_word(region->number, size_class));
+  bits_fill(slab, c, c->capacity);
+  map_write_words(slab, 0, c->slab_units, region_word(region->number, size_class));
   list(region, slab);
   region->slab_bytes += (size_t)c->capacity * c->block_bytes;
   region->free_bytes += (size_t)c->capacity * c->block_bytes;
@@ -58,21 +56,11 @@ static void release(region_t *region, unit_t slab) {
 
 static size_t take_of(region_t *region, unit_t slab, void **blocks, size_t wanted) {
   unit_record_t *r = map_record(slab);
-  unsigned size_class = r->region.size_class;
-  size_t block_bytes = size_classes[size_class].block_bytes, count = min_size(wanted, r->region.free_count);
-  uint64_t *bits = the_map.free_bits[slab];
-  unsigned w = r->region.first_word;
-  for (size_t taken = 0; taken < count;) {
-    uint64_t word = bits[w];
-    char *base = (char *)slab_block_address(slab, size_class, w * 64);
-    for (; word != 0 && taken < count; word &= word - 1)
-      blocks[taken++] = base + (size_t)__builtin_ctzll(word) * block_bytes;
-    bits[w] = word;
-    if (word == 0 && taken < count) w++;
-  }
-  r->region.first_word = (uint16_t)w;
+  const size_class_t *c = &size_classes[r->region.size_class];
+  size_t count = min_size(wanted, r->region.free_count);
+  r->region.first_word = (uint16_t)bits_take(slab, c, r->region.first_word, blocks, count);
   r->region.free_count = (uint16_t)(r->region.free_count - count);
-  region->free_bytes -= count * block_bytes;
+  region->free_bytes -= count * c->block_bytes;
   if (r->region.free_count == 0) unlist(region, slab);
   return count;
 }

@@ -18,6 +18,7 @@
 #ifndef HAK_REGION_CACHE_H
 #define HAK_REGION_CACHE_H
 
+#include "../base/slots.h"
 #include "registry.h"
 
 HAK_C_BEGIN
@@ -55,19 +56,10 @@ HAK_INLINE bool cache_is_of(const region_cache_t *cache, uint64_t handle) {
 }
 
 /* A block of the class; NULL: there is none. */
-HAK_INLINE void *cache_pop(region_cache_t *cache, unsigned size_class) {
-  void *block = *cache->top[size_class];
-  if (HAK_LIKELY(block != NULL)) cache->top[size_class] -= 1;
-  return block;
-}
-/* false: the magazine is full. In this order, as a forked child sees it: front/heap.h. */
+HAK_INLINE void *cache_pop(region_cache_t *cache, unsigned size_class) { return slots_pop(&cache->top[size_class]); }
+/* false: the magazine is full. */
 HAK_INLINE bool cache_push(region_cache_t *cache, unsigned size_class, void *block) {
-  void **top = cache->top[size_class];
-  if (HAK_UNLIKELY(top == cache->limit[size_class])) return false;
-  top[1] = block;
-  __atomic_signal_fence(__ATOMIC_RELEASE);
-  cache->top[size_class] += 1;
-  return true;
+  return slots_push(&cache->top[size_class], cache->limit[size_class], block);
 }
 
 /* How many blocks of a class a cache holds at the most. */

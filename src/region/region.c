@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-static size_t units_for(size_t bytes) { return max_size((bytes + UNIT_BYTES - 1) >> UNIT_SHIFT, 1); }
-
 static region_result_t result_of(fetched_t fetched) {
   switch (fetched) {
     case UNITS_FETCHED: return REGION_OK;
@@ -79,11 +77,6 @@ static region_result_t alloc_class(uint64_t handle, unsigned size_class, void **
 
 /* ---- Lone blocks -----------------------------------------------------------------*/
 
-static void clear(void *block, size_t bytes) {
-  if (bytes < HAK_KIB(256)) memset(block, 0, bytes);
-  else pages_clear(block, align_up(bytes, os_page_bytes()));
-}
-
 static region_result_t alloc_whole(uint64_t handle, size_t units, size_t align_units, bool zeroed, void **block) {
   unit_t first;
   bool is_zero;
@@ -98,7 +91,7 @@ static region_result_t alloc_whole(uint64_t handle, size_t units, size_t align_u
 }
 
 static region_result_t alloc_lone(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
-  size_t units = units_for(bytes), align_units = max_size(alignment >> UNIT_SHIFT, 1);
+  size_t units = units_for_lone(bytes), align_units = max_size(alignment >> UNIT_SHIFT, 1);
   bool is_lost, is_cut = units <= LONE_UNITS_MOST_IN_A_RUN && align_units == 1;
   for (int tries = 0; is_cut && tries < 2; tries++) {
     region_t *region = enter(handle, &is_lost);
@@ -108,7 +101,7 @@ static region_result_t alloc_lone(uint64_t handle, size_t bytes, size_t alignmen
     units_leave(region);
     if (first != 0) {
       *block = map_address(first);
-      if (zeroed) clear(*block, bytes);
+      if (zeroed) pages_clear_block(*block, bytes);
       return REGION_OK;
     }
     if (units_fetch(handle, units) != UNITS_FETCHED) break;

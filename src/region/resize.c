@@ -14,8 +14,6 @@
  * what hands the block over orders it. */
 static atomic32 some_stayed_large;
 
-static size_t units_for(size_t bytes) { return max_size((bytes + UNIT_BYTES - 1) >> UNIT_SHIFT, 1); }
-
 HAK_LOOKS_ON size_t region_usable_size(const void *block, uint32_t word) {
   unsigned what = word_what(word);
   if (what < MID_CLASS_END) return size_classes[what].block_bytes;
@@ -23,18 +21,16 @@ HAK_LOOKS_ON size_t region_usable_size(const void *block, uint32_t word) {
   return (size_t)HAK_LOOK(map_record((unit_t)map_unit_of(block))->region.units) << UNIT_SHIFT;
 }
 
-/* As for other blocks: what would be saved is less than a copy costs. */
-static bool stays_when_shrunk(size_t held, size_t bytes) { return bytes <= held && (bytes >= held / 2 || held <= 32); }
-
 bool region_may_have_size(const void *block, uint32_t word, size_t bytes, size_t alignment, bool may_be_shrunk) {
   size_t held = region_usable_size(block, word);
   if (held == 0) return true; /* no block: whoever frees it says so */
   if (bytes > held) return false;
-  if (may_be_shrunk && (stays_when_shrunk(held, bytes) || atomic32_load_relaxed(&some_stayed_large) != 0)) return true;
+  if (may_be_shrunk && (size_stays_when_shrunk(held, bytes) || atomic32_load_relaxed(&some_stayed_large) != 0))
+    return true;
   if (!is_power_of_two(alignment)) return false;
   unsigned wanted = size_class_aligned(alignment, bytes);
   return word_what(word) < MID_CLASS_END ? word_what(word) == wanted
-                                         : wanted >= MID_CLASS_END && units_for(bytes) << UNIT_SHIFT == held;
+                                         : wanted >= MID_CLASS_END && units_for_lone(bytes) << UNIT_SHIFT == held;
 }
 
 /* A lone block that has a run of its own, in place. */
@@ -43,7 +39,7 @@ static bool grow_in_place(void *block, uint32_t word, size_t bytes) {
   region_t *region = registry_enter_number(word_region(word));
   if (region == NULL) return false;
   unit_record_t *r = map_record(first);
-  size_t units = units_for(bytes);
+  size_t units = units_for_lone(bytes);
   bool grown = !region->is_lost && map_lookup(block) == word && r->region.run == first && r->region.is_whole &&
                units > r->region.units && units_extend_whole(region, first, units);
   if (grown) {
@@ -69,7 +65,7 @@ void *region_realloc(void *block, uint32_t word, size_t bytes) {
     error_report(held == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, held, 0);
     return NULL;
   }
-  if (stays_when_shrunk(held, bytes)) return block;
+  if (size_stays_when_shrunk(held, bytes)) return block;
   if (what == REGION_LONE && bytes > held && bytes <= PTRDIFF_MAX && grow_in_place(block, word, bytes)) return block;
   void *moved;
   bool may_stay = bytes <= held;

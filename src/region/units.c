@@ -10,10 +10,6 @@ enum {
   SMALL_RUN_UNITS = 8, /* a run of a region that is small, at most      */
 };
 
-static void write_words(unit_t first, size_t units, uint32_t word) {
-  for (size_t i = 0; i < units; i++) atomic32_store_relaxed(map_word(first + i), word);
-}
-
 /* ---- Lists ---------------------------------------------------------------------*/
 static void open_run(region_t *region, unit_t run) {
   unit_record_t *r = map_record(run);
@@ -62,7 +58,7 @@ size_t units_give_all(unit_t runs) {
     size_t units = map_record(run)->run_units;
     next = map_record(run)->region.run_next;
     if (map_record(run)->region.is_whole) huge_pages_learn(run, units);
-    write_words(run, units, 0);
+    map_write_words(run, 0, units, 0);
     arena_give(run, units);
     given += units;
   }
@@ -119,7 +115,7 @@ static void drop_spare_run(region_t *region, unit_t run) {
 void units_return(region_t *region, unit_t first, size_t units) {
   unit_t run = map_record(first)->region.run;
   unit_record_t *r = map_record(run);
-  write_words(first, units, region_word(region->number, REGION_SPARE));
+  map_write_words(first, 0, units, region_word(region->number, REGION_SPARE));
   r->region.spare |= bit_range32(first - run, (unsigned)units);
   region->spare_units += units;
   if (!r->region.is_open) open_run(region, run);
@@ -203,7 +199,7 @@ fetched_t units_fetch(uint64_t handle, size_t units) {
   region = come_back(handle, &first, run_units);
   if (region == NULL) return UNITS_REGION_GONE;
   if (first != 0) {
-    write_words(first, run_units, region_word(region->number, REGION_SPARE));
+    map_write_words(first, 0, run_units, region_word(region->number, REGION_SPARE));
     add_run(region, first, bit_range32(0, (unsigned)run_units), false);
     open_run(region, first);
     region->spare_units += run_units;

@@ -23,6 +23,9 @@ enum { RUN_UNITS_MOST = 32, LONE_UNITS_MOST_IN_A_RUN = 16 };
 
 typedef enum { UNITS_FETCHED, UNITS_NO_MEMORY, UNITS_AT_LIMIT, UNITS_REGION_GONE } fetched_t;
 
+/* Of a lone block. */
+HAK_INLINE size_t units_for_lone(size_t bytes) { return max_size(map_units_for(bytes), 1); }
+
 /* Leaves the region, and then gives runs to the arena that became free meanwhile. */
 void units_leave(region_t *region);
 

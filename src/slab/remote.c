@@ -45,10 +45,10 @@ static void announce(unit_t slab) {
 }
 
 /* The slab was gone after we had put our bits there, or another is in its place whose
- * bitmap is shorter. In a right program its owner has collected them. Else the blocks were free before, and as the slab may be made anew the
- * bits must not stay: the owner looks for them after it has said in the word that the
- * slab is gone (unmake_slab), we take them back after we have seen that. So the freer or
- * the owner finds each, and only one of them. Returns those that are ours to report. */
+ * bitmap is shorter. In a right program its owner has collected them. Else the blocks were
+ * free before, and as the slab may be made anew the bits must not stay: the owner looks
+ * for them after it has said in the word that the slab is gone (unmake_slab), we take them
+ * back after we have seen that. So the freer or the owner finds each, and only one of them. Returns those that are ours to report. */
 static HAK_COLD uint64_t take_back(unit_t slab, unsigned word, uint64_t bits) {
   /* Acquire: so that the look at the word comes after it. */
   uint64_t ours = atomic64_and_acquire(&the_map.remote_bits[slab][word], ~bits) & bits;

@@ -60,6 +60,12 @@ HAK_INLINE unsigned size_class_aligned(size_t alignment, size_t bytes) {
   return c;
 }
 
+/* Whether realloc leaves a block of `held` bytes where it is when it shrinks to
+ * `bytes`: what would be saved is less than a copy costs. */
+HAK_INLINE bool size_stays_when_shrunk(size_t held, size_t bytes) {
+  return bytes <= held && (bytes >= held / 2 || held <= 32);
+}
+
 /* Words of a slab's bitmaps that have a block's bit. */
 HAK_INLINE unsigned size_class_bitmap_words(unsigned size_class) {
   return (size_classes[size_class].capacity + 63u) / 64;

@@ -6,6 +6,7 @@
 #include "../arena/shelf.h"
 #include "../base/probe.h"
 #include "../support/error.h"
+#include "bits.h"
 #include "purged.h"
 
 /* ---- Lists ---------------------------------------------------------------------
@@ -46,10 +47,6 @@ void slab_tell_arena(owner_t *owner) {
   owner->free_bytes_told = owner->free_bytes;
 }
 
-static void write_later_words(unit_t first, size_t units, uint32_t word) {
-  for (size_t i = 1; i < units; i++) atomic32_store_relaxed(map_word(first + i), word);
-}
-
 /* When most of its blocks are free. */
 static uint16_t first_look_at(unsigned capacity) { return (uint16_t)(capacity - capacity / 8 * 3); }
 
@@ -68,12 +65,9 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   r->slab.listed = false;
   r->slab.idle_looks = 0;
   r->slab.look_at = first_look_at(c->capacity);
-  uint64_t *bits = the_map.free_bits[slab];
-  size_t whole = r->slab.free_count / 64;
-  for (size_t w = 0; w < whole; w++) bits[w] = UINT64_MAX;
-  if (c->capacity % 64 != 0) bits[whole] = ((uint64_t)1 << r->slab.free_count % 64) - 1;
+  bits_fill(slab, c, r->slab.free_count);
   uint32_t word = word_make(owner->id, size_class);
-  write_later_words(slab, c->slab_units, single ? word_make(0, KIND_INNER) : word);
+  map_write_words(slab, 1, c->slab_units, single ? word_make(0, KIND_INNER) : word);
   /* Last: a thread may free an earlier block of this place a second time, and takes a
    * single one over as soon as it sees the word; its compare-and-swap pairs with this.
    * A thread that has just withdrawn the unit's announcement (remote.c) must see the
@@ -105,7 +99,7 @@ static void unmake_slab(unit_t slab, unsigned size_class) {
   size_t units = size_classes[size_class].slab_units;
   HAK_PROBE(slab_give, map_address(slab), units << UNIT_SHIFT, size_classes[size_class].block_bytes);
   atomic32_store_relaxed(map_word(slab), 0);
-  write_later_words(slab, units, 0);
+  map_write_words(slab, 1, units, 0);
   if (size_class_is_single(size_class)) {
     dense_note_large(-(int64_t)units);
   } else {
@@ -187,29 +181,16 @@ void slab_release_empty(owner_t *owner) {
 
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **blocks, size_t wanted) {
   unit_record_t *r = slab_record(owner, slab);
-  uint64_t *bits = the_map.free_bits[slab];
-  size_t block_bytes = size_classes[size_class].block_bytes;
+  const size_class_t *c = &size_classes[size_class];
   size_t count = min_size(wanted, r->slab.free_count);
-  size_t taken = 0;
-  unsigned w = r->slab.first_word;
-  while (taken < count) {
-    uint64_t word = bits[w];
-    char *base = (char *)slab_block_address(slab, size_class, w * 64);
-    while (word != 0 && taken < count) {
-      blocks[taken++] = base + (size_t)__builtin_ctzll(word) * block_bytes;
-      word &= word - 1;
-    }
-    bits[w] = word;
-    if (word == 0 && taken < count) w++;
-  }
-  r->slab.first_word = (uint16_t)w;
+  r->slab.first_word = (uint16_t)bits_take(slab, c, r->slab.first_word, blocks, count);
   r->slab.idle_looks = 0;
   if (HAK_UNLIKELY(r->slab.purged_pages != 0)) {
     purged_note_taken(owner, slab);
     r->slab.look_at = first_look_at(r->slab.capacity);
   }
   r->slab.free_count = (uint16_t)(r->slab.free_count - count);
-  owner->free_bytes -= (int64_t)(count * block_bytes);
+  owner->free_bytes -= (int64_t)(count * c->block_bytes);
   if (r->slab.free_count == 0) slab_unlist(owner, slab);
   return count;
 }

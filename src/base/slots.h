@@ -1,0 +1,42 @@
+/*
+ * A magazine's slots: an array of blocks that is used as a stack, from the fast paths of malloc
+ * and free. Its first slot is NULL, so that to pop from an empty one and from a full one is the
+ * same, and what is read says which it was.
+ *
+ *   NULL  oldest … newest            top == limit: full
+ *                  ^ top
+ *
+ * The slots are one thread's. A forked child sees that thread's stores up to some point, in
+ * order.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_SLOTS_H
+#define HAK_SLOTS_H
+
+#include "base.h"
+
+HAK_C_BEGIN
+
+/* The newest block; NULL when there is none. */
+HAK_INLINE void *slots_pop(void ***top) {
+  void *block = **top;
+  /* In memory: an instruction less than through a register. */
+  if (HAK_LIKELY(block != NULL)) *top -= 1;
+  return block;
+}
+
+/* false: they are full. */
+HAK_INLINE bool slots_push(void ***top, void **limit, void *block) {
+  void **slots_top = *top;
+  if (HAK_UNLIKELY(slots_top == limit)) return false;
+  slots_top[1] = block;
+  /* So that for the child a slot that counts has been written. The compiler must keep the order;
+   * the machine does. */
+  __atomic_signal_fence(__ATOMIC_RELEASE);
+  *top += 1;
+  return true;
+}
+
+HAK_C_END
+#endif

@@ -31,6 +31,9 @@ HAK_INLINE void bell_ring(void) {
 
 /* Whether there is one that will look around. Relaxed: a hint. */
 HAK_INLINE bool bell_has_listener(void) { return atomic32_load_relaxed(&bell_state) != BELL_NOBODY; }
+/* Whether it has done so of late, and so will again: one that sleeps, or gets no processor, has not. Its own times
+ * between two looks are some tenths of a second at most. Relaxed: a hint. */
+bool bell_is_attended(uint64_t now_ms);
 
 /* ---- The listener: one thread at a time ------------------------------------------*/
 

@@ -8,6 +8,7 @@
 #include "../slab/remote.h"
 #include "../support/config.h"
 #include "../support/tally.h"
+#include "bell.h"
 #include "flush.h"
 #include "magazine.h"
 #include "strip.h"
@@ -38,17 +39,19 @@ static void decay_magazines(heap_t *heap, uint64_t now_ms) {
   }
 }
 
-/* One kind of work in a call, in turn, so that no call takes long. */
+/* One kind of work in a call, in turn, so that no call takes long. What is not the thread's own is
+ * left to the background thread: it sleeps most of the time, and so loses its processor to others less
+ * than a thread at work; while one has lost it inside the kernel, others that need the kernel's locks
+ * of the address space wait. */
 static void give_back(heap_t *heap, uint64_t now_ms) {
   enum { IDLE_SLABS, ENDED_THREADS, DIRTY_MEMORY, KINDS };
-  bool worked = false;
+  bool worked = false, is_attended = bell_is_attended(now_ms);
   for (int i = 0; i < KINDS && !worked; i++) {
     heap->decay_turn = (heap->decay_turn + 1) % KINDS;
-    switch (heap->decay_turn) {
-      case IDLE_SLABS: worked = purge_idle(&heap->owner, now_ms, PURGE_STEP_CALLS) > 0; break;
-      case ENDED_THREADS: worked = tidy_some(now_ms, flush_step, strip_if_unused) != TIDY_NOTHING; break;
-      default: worked = arena_tick(now_ms) > 0; break;
-    }
+    if (heap->decay_turn == IDLE_SLABS) worked = purge_idle(&heap->owner, now_ms, PURGE_STEP_CALLS) > 0;
+    else if (is_attended) continue;
+    else if (heap->decay_turn == ENDED_THREADS) worked = tidy_some(now_ms, flush_step, strip_if_unused) != TIDY_NOTHING;
+    else worked = arena_tick(now_ms) > 0;
   }
 }
 

@@ -27,8 +27,9 @@ void expect_ok(const Outcome &outcome) {
   EXPECT_EQ(outcome.err, "") << outcome.describe();
 }
 
+/* In which little goes back as time passes: it is more where the program is slow. */
 std::size_t peak_kib(const std::string &setting) {
-  Outcome outcome = run_with(setting, {HELPER_limited_program, "phases"});
+  Outcome outcome = hak_test::run({HELPER_limited_program, "phases"}, {kPreload, setting, "HAKMEM_PROFILE=speed"});
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
   return std::strtoull(outcome.out.c_str(), nullptr, 10);
 }

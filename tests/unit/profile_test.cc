@@ -1,5 +1,7 @@
 /* HAKMEM_PROFILE and HAKMEM_INT=off: what they change, by counts. SPDX-License-Identifier: MIT */
 #include "layers.h"
+
+#include <front/bell.h>
 #include "support/process.h"
 
 #include <cstdio>
@@ -107,28 +109,42 @@ TEST(Profile, ScalesWhatMayLieFreeInSlabs) {
 }
 
 /* What is a second old, and what was cached and not used, stays or goes at the next batch boundaries. */
+int decides_at_boundaries(bool cached_goes, bool dirty_goes) {
+  std::vector<void *> blocks;
+  for (int i = 0; i < 200; i++) blocks.push_back(hak_malloc(100));
+  for (void *block : blocks) hak_free(block);
+  heap_t *heap = the_heap;
+  give(take(8), 8);
+  for (unit_t unit = the_map.zone_first[ZONE_SMALL]; unit < hak_test::zone_end(ZONE_SMALL); unit += SUPERSLAB_UNITS)
+    map_superslab(unit / SUPERSLAB_UNITS)->dirtied_ms = 1;
+  const std::size_t cached = hak_test::cached_bytes(heap), dirty = arena_usage().dirty;
+  REQUIRE(cached > 0 && dirty > 0);
+  for (int i = 0; i < 12; i++) {
+    heap->looked_ms = heap->decayed_ms = 0; /* as if time had passed */
+    thread_enter();
+    decay_now(heap, true);
+    thread_leave(heap);
+  }
+  REQUIRE((hak_test::cached_bytes(heap) < cached) == cached_goes);
+  REQUIRE((arena_usage().dirty < dirty) == dirty_goes);
+  return 0;
+}
+
 TEST(OverTime, NothingIsDecidedWhereItIsOff) {
-  const auto boundaries = [](bool goes) {
-    std::vector<void *> blocks;
-    for (int i = 0; i < 200; i++) blocks.push_back(hak_malloc(100));
-    for (void *block : blocks) hak_free(block);
-    heap_t *heap = the_heap;
-    give(take(8), 8);
-    for (unit_t unit = the_map.zone_first[ZONE_SMALL]; unit < hak_test::zone_end(ZONE_SMALL); unit += SUPERSLAB_UNITS)
-      map_superslab(unit / SUPERSLAB_UNITS)->dirtied_ms = 1;
-    const std::size_t cached = hak_test::cached_bytes(heap), dirty = arena_usage().dirty;
-    REQUIRE(cached > 0 && dirty > 0);
-    for (int i = 0; i < 12; i++) {
-      heap->looked_ms = heap->decayed_ms = 0; /* as if time had passed */
-      thread_enter();
-      decay_now(heap, true);
-      thread_leave(heap);
-    }
-    REQUIRE((hak_test::cached_bytes(heap) < cached) == goes);
-    REQUIRE((arena_usage().dirty < dirty) == goes);
-    return 0;
-  };
-  with("HAKMEM_INT=off", [&] { return boundaries(false); });
-  with("HAKMEM_INT=inline", [&] { return boundaries(true); });
-  with("HAKMEM_INT=on", [&] { return boundaries(true); });
+  with("HAKMEM_INT=off", [] { return decides_at_boundaries(false, false); });
+  with("HAKMEM_INT=inline", [] { return decides_at_boundaries(true, true); });
+  with("HAKMEM_INT=on", [] { return decides_at_boundaries(true, true); });
+}
+
+/* By the thread that listens to the bell, as long as it comes round. */
+TEST(OverTime, WhatIsNobodysIsLeftToTheListener) {
+  with("HAKMEM_INT=on", [] {
+    bell_listen();
+    return decides_at_boundaries(true, false);
+  });
+  with("HAKMEM_INT=on", [] {
+    bell_listen();
+    usleep(1100000);
+    return decides_at_boundaries(true, true);
+  });
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::install::arguments::{Install, Uninstall};
 use crate::limits::Limit;
 use crate::profile::arguments::Profile;
 
@@ -37,6 +38,8 @@ pub enum Command {
     Profile(Profile),
     Top(Top),
     Diff(Diff),
+    Install(Box<Install>),
+    Uninstall(Uninstall),
 }
 
 /// Runs a program under hakmem

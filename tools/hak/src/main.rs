@@ -15,6 +15,7 @@ mod hooks;
 mod huge_pages;
 mod input;
 mod inspect;
+mod install;
 mod interrupt;
 mod library;
 mod limits;
@@ -85,5 +86,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Top(arguments) => commands::top::run(&arguments),
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Diff(arguments) => commands::diff::run(&arguments),
+        Command::Install(arguments) => commands::install::install(&arguments),
+        Command::Uninstall(arguments) => commands::install::uninstall(&arguments),
     }
 }

@@ -9,6 +9,7 @@ pub mod dump;
 mod exports;
 pub mod generate;
 pub mod inspect;
+pub mod install;
 pub mod peers;
 mod plan;
 pub mod profile;

@@ -13,6 +13,7 @@ use serde_json::Value;
 pub mod heaps;
 pub mod made;
 pub mod terminals;
+pub mod trees;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_hak");
 

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+//! `hak install` and `hak uninstall`
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+use crate::install::arguments::{Install, Uninstall, What};
+use crate::install::changes::{self, Change};
+use crate::install::forms::{Form, Trial, Wanted};
+use crate::install::records::{self, Record, Records};
+use crate::install::{base_programs, copy, root};
+use crate::{library, output};
+
+pub fn install(arguments: &Install) -> Result<u8> {
+    if let What::List = arguments.what {
+        root::enter(arguments.places.root.as_deref())?;
+        let prefix = root::prefix(arguments.places.prefix.as_deref())?;
+        return list(&prefix);
+    }
+    let source = copy::read(arguments.library.as_deref())?;
+    let described = library::describe(source.path())?;
+    root::enter(arguments.places.root.as_deref())?;
+    let prefix = root::prefix(arguments.places.prefix.as_deref())?;
+    let (place, copied) = copy::place(source, &prefix, arguments.in_place)?;
+
+    let wanted = Wanted { prefix: &prefix, library: &place, described: &described, env: &arguments.env };
+    let mut form = wanted.form(&arguments.what)?;
+    form.steps.splice(0..0, copied);
+    let known = match form.trial {
+        Trial::None => Vec::new(),
+        _ => base_programs::known(&described)?,
+    };
+    let name = free_name(&records::read_all(&records::directory(&prefix))?, &form);
+    if arguments.dry_run {
+        form.steps.iter().try_for_each(changes::Step::look)?;
+        return say_what(&form, known.len(), None);
+    }
+    let records = Records::open(&prefix)?;
+    let look = |change: Option<&Change>| match change {
+        // The library is there, and nothing loads it yet.
+        Some(change) if form.trial != Trial::None && !matches!(change, Change::Made { path, .. } if *path == place) => {
+            base_programs::try_all(&known, Some(&place))
+        }
+        None if form.trial == Trial::System => base_programs::try_all(&known, None),
+        _ => Ok(()),
+    };
+    changes::carry_out(&records, &name, &form.target, &form.steps, &look)?;
+    let mut undo = vec!["hak".to_owned(), "uninstall".into(), name];
+    for (option, given) in [("--prefix", &arguments.places.prefix), ("--root", &arguments.places.root)] {
+        undo.extend(given.iter().flat_map(|path| [option.into(), path.display().to_string()]));
+    }
+    say_what(&form, known.len(), Some(&shell_words::join(undo)))
+}
+
+/// What is installed for the same target keeps its name, and is then found to be there.
+fn free_name(records: &[Record], form: &Form) -> String {
+    let taken = |name: &str| records.iter().any(|one| one.name == name && one.target != form.target);
+    let numbered = (2..).map(|number| format!("{}-{number}", form.name));
+    std::iter::once(form.name.clone()).chain(numbered).find(|name| !taken(name)).expect("there are more numbers")
+}
+
+/// Without a command that undoes it, it would have been done.
+fn say_what(form: &Form, tried: usize, undo: Option<&str>) -> Result<u8> {
+    let mut text = String::new();
+    for step in &form.steps {
+        let change = &step.change;
+        text += &format!("{:8} {}\n", change.says(), change.path().display());
+    }
+    if form.trial != Trial::None {
+        let does = if undo.is_some() { "did the same under it" } else { "are to do the same under it" };
+        text += &format!("tries    {tried} programs of the system, which {does}\n");
+    }
+    for remark in &form.remarks {
+        text += &format!("note     {remark}\n");
+    }
+    text += &undo.map_or("nothing is changed (--dry-run)\n".into(), |undo| format!("undo     {undo}\n"));
+    output::print(&text)?;
+    Ok(0)
+}
+
+fn list(prefix: &Path) -> Result<u8> {
+    let records = records::read_all(&records::directory(prefix))?;
+    if records.is_empty() {
+        output::print(&format!("nothing is installed below {}\n", prefix.display()))?;
+    }
+    for one in &records {
+        let state = if one.whole { "" } else { "   (half: hak was interrupted)" };
+        output::print(&format!("{}   {}{state}\n", one.name, one.target))?;
+    }
+    Ok(0)
+}
+
+pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
+    root::enter(arguments.places.root.as_deref())?;
+    let prefix = root::prefix(arguments.places.prefix.as_deref())?;
+    if arguments.names.is_empty() && !arguments.all {
+        return list(&prefix);
+    }
+    let there = records::read_all(&records::directory(&prefix))?;
+    let missing = |name: &&String| !there.iter().any(|one| one.name == **name);
+    if let Some(name) = arguments.names.iter().find(missing) {
+        let message = format!("{name} is not installed below {} (hak install list)", prefix.display());
+        return Err(failure(BAD_INPUT, message));
+    }
+    if !records::directory(&prefix).exists() {
+        return list(&prefix);
+    }
+    let records = Records::open(&prefix)?;
+    let mut code = 0;
+    for one in records.all()? {
+        if !arguments.all && !arguments.names.contains(&one.name) {
+            continue;
+        }
+        let mut lines = String::new();
+        let whole = changes::take_back(&records, &one, !arguments.dry_run, &mut |line| lines += &(line + "\n"));
+        output::print(&lines)?;
+        if !whole? {
+            code = SOMETHING_FAILED;
+            output::say(format_args!("hak: {} stays recorded until nothing of it is left", one.name));
+        }
+    }
+    if arguments.dry_run {
+        output::print("nothing is changed (--dry-run)\n")?;
+    } else {
+        records.remove_if_empty();
+    }
+    Ok(code)
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+//! The library that is preloaded: a copy of its own, so that no build or package that goes takes it along.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use flate2::Crc;
+
+use crate::failure::{BAD_INPUT, failure};
+use crate::install::changes::Step;
+use crate::install::root;
+use crate::library;
+
+/// Read before `--root` is entered.
+pub struct Source {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Source {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+pub fn read(given: Option<&Path>) -> Result<Source> {
+    let path = library::hakmem(given, None)?;
+    let bad = |error: std::io::Error| failure(BAD_INPUT, format!("{}: {error}", path.display()));
+    let path = path.canonicalize().map_err(bad)?;
+    let bytes = fs::read(&path).map_err(bad)?;
+    Ok(Source { path, bytes })
+}
+
+/// What LD_PRELOAD, a unit, environment.d and ld.so.preload all take as it is: no blanks, no colon, nothing that one
+/// of them expands or that begins a comment there.
+fn check_name(path: &Path) -> Result<()> {
+    let special = |c: char| c.is_whitespace() || c.is_control() || ":;,$%#\"'`\\".contains(c);
+    if path.to_string_lossy().contains(special) {
+        let message = format!("{path:?} holds a character that cannot be preloaded: choose another --prefix");
+        return Err(failure(BAD_INPUT, message));
+    }
+    Ok(())
+}
+
+/// Where the library will be, and what puts it there. The content is in the name: versions do not meet.
+pub fn place(source: Source, prefix: &Path, in_place: bool) -> Result<(PathBuf, Option<Step>)> {
+    if in_place {
+        let path = root::absolute(&source.path)?;
+        check_name(&path)?;
+        library::hakmem(Some(&path), None)?;
+        return Ok((path, None));
+    }
+    let mut crc = Crc::new();
+    crc.update(&source.bytes);
+    let name = format!("libhakmem-{}-{:08x}.so", env!("CARGO_PKG_VERSION"), crc.sum());
+    let path = prefix.join("lib/hakmem").join(name);
+    check_name(&path)?;
+    Ok((path.clone(), Some(Step::share(path, source.bytes, 0o644))))
+}
+
+/// That others than its owner can read it, and that only root can change it, as programs of others will load it.
+pub fn check_for_all(library: &Path) -> Result<()> {
+    for one in library.ancestors() {
+        let Ok(its) = one.metadata() else {
+            continue; // not there yet, and made so that it holds
+        };
+        let needed = if its.is_dir() { 0o001 } else { 0o004 };
+        let reason = if its.mode() & needed == 0 {
+            "not all users may read what is there"
+        } else if its.uid() != 0 {
+            "it is not root's"
+        } else if its.mode() & 0o022 != 0 && its.mode() & 0o1000 == 0 {
+            "others than root may change it"
+        } else {
+            continue;
+        };
+        let message = format!(
+            "{} would be loaded into everybody's programs, and of {} {reason}",
+            library.display(),
+            one.display()
+        );
+        return Err(failure(BAD_INPUT, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+//! Files made, changed and removed in one step each.
+//!
+//! A new text is written beside its place under a name that only hak uses, and moved there when it is whole and on
+//! disk: a new file never takes the place of one that is there, and a changed one only that of the bytes it was made from.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+/// What a path has before it is moved. Left behind only by a tool that was killed, and removed by the next.
+pub fn temporary(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".hak-install-");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".tmp");
+    path.with_file_name(name)
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().expect("an absolute path of a file has a directory")
+}
+
+/// So that after a loss of power there is not the record without the change, or the other way round.
+fn keep(directory: &Path) -> io::Result<()> {
+    match File::open(directory)?.sync_all() {
+        // Some file systems have no such thing for directories.
+        Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(()),
+        other => other,
+    }
+}
+
+fn written(path: &Path, bytes: &[u8], mode: u32, like: Option<&fs::Metadata>) -> io::Result<()> {
+    remove(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let whole = (|| {
+        file.write_all(bytes)?;
+        if let Some(old) = like {
+            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+        }
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.sync_all()
+    })();
+    if whole.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    whole
+}
+
+fn moved(step: io::Result<()>, temporary: &Path) -> io::Result<()> {
+    if step.is_err() {
+        let _ = fs::remove_file(temporary);
+    }
+    step
+}
+
+/// A new file; an error if there is anything of that name.
+pub fn make(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let temporary = temporary(path);
+    written(&temporary, bytes, mode, None)?;
+    let step = match renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
+        // File systems that do not know the flag.
+        Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(&temporary, path).and_then(|()| fs::remove_file(&temporary)),
+        other => other.map_err(Into::into),
+    };
+    moved(step, &temporary)?;
+    keep(directory_of(path))
+}
+
+/// New bytes for a file that has `old` ones; mode and owner stay.
+pub fn change(path: &Path, old: &[u8], new: &[u8]) -> io::Result<()> {
+    let temporary = temporary(path);
+    let its = fs::symlink_metadata(path)?;
+    written(&temporary, new, its.permissions().mode() & 0o7777, Some(&its))?;
+    let step = match fs::read(path) {
+        Ok(now) if now == old => fs::rename(&temporary, path),
+        Ok(_) => Err(io::Error::other("somebody changes it at the moment")),
+        Err(error) => Err(error),
+    };
+    moved(step, &temporary)?;
+    keep(directory_of(path))
+}
+
+/// A record, which is hak's own and may be replaced.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary(path);
+    written(&temporary, bytes, 0o644, None)?;
+    moved(fs::rename(&temporary, path), &temporary)?;
+    keep(directory_of(path))
+}
+
+/// Nothing, if there is none.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// The directories that have to be made for a file, outermost first.
+pub fn missing_directories(path: &Path) -> Vec<PathBuf> {
+    let mut missing: Vec<PathBuf> =
+        directory_of(path).ancestors().take_while(|one| one.symlink_metadata().is_err()).map(Into::into).collect();
+    missing.reverse();
+    missing
+}
+
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+//! What each form of installation changes.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::elf::Elf;
+use crate::failure::{BAD_INPUT, failure};
+use crate::install::arguments::What;
+use crate::install::changes::Step;
+use crate::install::{base_programs, copy, root, servable, unit};
+
+const PRELOAD_FILE: &str = "/etc/ld.so.preload";
+
+/// Which of a system's own programs are run first.
+#[derive(PartialEq, Clone, Copy)]
+pub enum Trial {
+    None,
+    Preloaded,
+    /// And again when the file is there.
+    System,
+}
+
+pub struct Form {
+    /// Before what distinguishes those of the same name.
+    pub name: String,
+    pub target: String,
+    pub steps: Vec<Step>,
+    pub trial: Trial,
+    /// What the user has to do or know.
+    pub remarks: Vec<String>,
+}
+
+pub struct Wanted<'a> {
+    pub prefix: &'a Path,
+    /// Where the library will be.
+    pub library: &'a Path,
+    pub described: &'a Elf,
+    pub env: &'a [(String, String)],
+}
+
+impl Wanted<'_> {
+    pub fn form(&self, what: &What) -> Result<Form> {
+        match what {
+            What::Program { program, script } => self.program(program, script.as_deref()),
+            What::User { profile } => self.user(profile.as_deref()),
+            What::Service { unit, user } => self.service(unit, *user),
+            What::System => self.system(),
+            What::List => unreachable!("it installs nothing"),
+        }
+    }
+
+    fn library(&self) -> &str {
+        self.library.to_str().expect("checked")
+    }
+
+    fn program(&self, program: &OsStr, script: Option<&Path>) -> Result<Form> {
+        let program = servable::check(program, self.described)?;
+        let name = program.file_name().expect("a program has a name");
+        let script = match script {
+            Some(script) => root::absolute(script)?,
+            None => self.prefix.join("bin").join(name),
+        };
+        if script.is_dir() {
+            return Err(failure(BAD_INPUT, format!("{}: --as names the script itself", script.display())));
+        }
+        let quoted = |path: &Path| quote(path.to_str().expect("checked"));
+        let mut text =
+            "#!/bin/sh\n# Made by hak install, removed by hak uninstall: a program under hakmem.\n".to_owned();
+        for (name, value) in self.env {
+            let _ = writeln!(text, "export {name}={}", quote(value));
+        }
+        let _ = writeln!(text, "export LD_PRELOAD=\"${{LD_PRELOAD:+$LD_PRELOAD:}}\"{}", quoted(self.library));
+        let _ = writeln!(text, "exec {} \"$@\"", quoted(&program));
+        let directory = script.parent().unwrap_or(Path::new("/"));
+        let mut remarks = Vec::new();
+        let first = env::var_os("PATH").and_then(|path| {
+            env::split_paths(&path).find(|one| one == directory || Some(one.as_path()) == program.parent())
+        });
+        if script.file_name() == Some(name) && first.as_deref() != Some(directory) {
+            remarks
+                .push(format!("{name:?} alone does not find it: {} is not early enough on PATH", directory.display()));
+        }
+        Ok(Form {
+            name: format!("program-{}", plain(&name.to_string_lossy())),
+            target: script.to_str().expect("checked").into(),
+            steps: vec![Step::make(script, text.into_bytes(), 0o755)],
+            trial: Trial::None,
+            remarks,
+        })
+    }
+
+    fn user(&self, profile: Option<&Path>) -> Result<Form> {
+        let home = root::home()?;
+        let configuration = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let directory = configuration.unwrap_or_else(|| home.join(".config")).join("environment.d");
+        let file = root::absolute(&directory)?.join(unit::DROP_IN);
+        let assignments = |export: &str| {
+            let mut text = String::new();
+            for (name, value) in self.env {
+                let _ = writeln!(text, "{export}{name}={value}");
+            }
+            let _ = writeln!(text, "{export}LD_PRELOAD=${{LD_PRELOAD:+$LD_PRELOAD:}}{}", self.library());
+            text
+        };
+        let head = "# Made by hak install, removed by hak uninstall: programs under hakmem.\n";
+        let mut steps = vec![Step::make(file, format!("{head}{}", assignments("")).into_bytes(), 0o644)];
+        if let Some(profile) = profile {
+            let text = format!("{head}{}", assignments("export "));
+            steps.push(Step::add(root::absolute(profile)?, &text)?);
+        }
+        Ok(Form {
+            name: "user".into(),
+            target: format!("the user's programs ({})", home.display()),
+            steps,
+            trial: Trial::Preloaded,
+            remarks: vec![
+                "it holds from the next login on, and in all programs of the session that honour LD_PRELOAD".into(),
+            ],
+        })
+    }
+
+    fn service(&self, name: &str, user: bool) -> Result<Form> {
+        let unit = unit::find(name, user)?;
+        unit.check(self.library, self.described, user)?;
+        if !user {
+            copy::check_for_all(self.library)?;
+        }
+        let mut text =
+            "# Made by hak install, removed by hak uninstall: a service under hakmem.\n[Service]\n".to_owned();
+        for (name, value) in self.env {
+            let _ = writeln!(text, "Environment={name}={}", value.replace('%', "%%"));
+        }
+        let _ = writeln!(text, "Environment=LD_PRELOAD={}", self.library());
+        let mut remarks = Vec::new();
+        if !unit.verify(&text)? {
+            remarks.push("there is no systemd-analyze here, so systemd has not looked at the drop-in".into());
+        }
+        let manager = if user { "systemctl --user" } else { "systemctl" };
+        remarks.push(format!("it holds after {manager} daemon-reload && {manager} restart {}", unit.name));
+        let kind = if user { "user-service" } else { "service" };
+        Ok(Form {
+            name: format!("{kind}-{}", plain(unit.name.trim_end_matches(".service"))),
+            target: format!("{} of {manager}", unit.name),
+            steps: vec![Step::make(unit.drop_in, text.into_bytes(), 0o644)],
+            trial: Trial::None,
+            remarks,
+        })
+    }
+
+    fn system(&self) -> Result<Form> {
+        if !root::is_root() {
+            return Err(failure(BAD_INPUT, format!("only root may change {PRELOAD_FILE}")));
+        }
+        if !self.env.is_empty() {
+            return Err(failure(BAD_INPUT, format!("{PRELOAD_FILE} has no place for --env")));
+        }
+        if std::fs::read(PRELOAD_FILE).is_ok_and(|its| memchr::memmem::find(&its, b"hakmem").is_some()) {
+            return Err(failure(BAD_INPUT, format!("{PRELOAD_FILE} names hakmem already")));
+        }
+        base_programs::refuse_32_bit()?;
+        copy::check_for_all(self.library)?;
+        Ok(Form {
+            name: "system".into(),
+            target: "the system".into(),
+            steps: vec![Step::add(PRELOAD_FILE.into(), &format!("{}\n", self.library()))?],
+            trial: Trial::System,
+            remarks: vec![
+                "programs that run already are as they were".into(),
+                format!("should no program start any more, an open root shell can still say  : >{PRELOAD_FILE}"),
+            ],
+        })
+    }
+}
+
+/// For a shell: everything between single quotes is itself, newlines and all.
+fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// What can be a record's file name and typed without quotes.
+fn plain(name: &str) -> String {
+    let keep = |c: char| if c.is_ascii_alphanumeric() || "._@+-".contains(c) { c } else { '_' };
+    name.chars().map(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_words_are_one_word_of_the_shell() {
+        for text in ["plain", "it's", "a b", "a\nb", "$(exit)`", ""] {
+            let output = std::process::Command::new("sh").args(["-c", &format!("printf %s {}", quote(text))]).output();
+            assert_eq!(output.unwrap().stdout, text.as_bytes());
+        }
+    }
+}

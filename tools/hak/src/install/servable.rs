@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+//! Whether what is installed would serve a program, for whoever starts it later.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::elf::Elf;
+use crate::failure::{CANNOT_RUN, failure};
+use crate::install::root;
+use crate::program::{self, Way};
+
+/// The program's absolute name. Not that of what a link leads to: many programs are named by their links.
+pub fn check(program: &OsStr, library: &Elf) -> Result<PathBuf> {
+    let found = root::absolute(&program::find(program)?)?;
+    if let Some(reason) = gains_rights(&found)? {
+        let message = format!(
+            "cannot serve {}: it is {reason}, and the dynamic linker ignores LD_PRELOAD for such programs",
+            found.display()
+        );
+        return Err(failure(CANNOT_RUN, message));
+    }
+    match program::check(found.as_os_str(), library)? {
+        Way::Preloaded => Ok(found),
+        Way::Own(_) => {
+            let message = format!("{} is linked with libhakmem.a, and needs nothing", found.display());
+            Err(failure(CANNOT_RUN, message))
+        }
+    }
+}
+
+/// Unlike `hak run`, which knows who starts it.
+fn gains_rights(path: &Path) -> Result<Option<&'static str>> {
+    let mode = fs::metadata(path)?.permissions().mode();
+    let mut capabilities = [0u8; 64];
+    Ok(if mode & 0o4000 != 0 {
+        Some("set-uid")
+    } else if mode & 0o2010 == 0o2010 {
+        Some("set-gid")
+    } else if rustix::fs::getxattr(path, "security.capability", &mut capabilities[..]).is_ok() {
+        Some("one with file capabilities")
+    } else {
+        None
+    })
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+//! `hak install` serves what it says, and `hak uninstall` leaves everything as it was.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use common::cc;
+use common::trees::Tree;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+/// What a program that is started so has in LD_PRELOAD, and whether hakmem is mapped into it.
+fn run(program: &Path, preload: Option<&str>) -> String {
+    let mut command = Command::new(program);
+    command.args([
+        "-c",
+        "for a; do echo \"<$a>\"; done; echo $LD_PRELOAD $HAKMEM_INT; cat /proc/$$/maps",
+        "x",
+        "a b",
+        "*",
+    ]);
+    command.env_remove("LD_PRELOAD");
+    preload.map(|value| command.env("LD_PRELOAD", value));
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_program_is_served_by_a_script_whatever_its_name() {
+    let tree = Tree::new();
+    let odd = "it's a\n$(name) \"of\" `many`";
+    let program = tree.path(odd);
+    fs::copy("/bin/sh", &program).unwrap();
+    let before = tree.snapshot();
+    let script = tree.path("bin of\nmine/script");
+    let (from, to) = (program.to_str().unwrap(), script.to_str().unwrap());
+    tree.hak(&["install", "program", "--env", "HAKMEM_INT=inline", from, "--as", to])
+        .assert()
+        .success()
+        .stdout(contains("undo     hak uninstall"));
+    let out = run(&script, None);
+    assert!(out.starts_with("<a b>\n<*>\n"), "{out}");
+    assert!(out.contains("usr/lib/hakmem/libhakmem-0.1.0-") && out.contains(".so inline\n"), "{out}");
+    assert!(out.contains("r-xp") && out.matches("libhakmem").count() > 3, "it is mapped: {out}");
+    // What the caller preloads goes first.
+    let out = run(&script, Some("/caller/own.so"));
+    assert!(out.contains("/caller/own.so:/"), "{out}");
+
+    let listed = String::from_utf8(tree.hak(&["install", "list"]).output().unwrap().stdout).unwrap();
+    let name = listed.split_whitespace().next().unwrap().to_owned();
+    tree.hak(&["uninstall", &name, "--dry-run"])
+        .assert()
+        .success()
+        .stdout(contains("removes").and(contains("nothing is")));
+    assert!(script.exists());
+    tree.hak(&["uninstall", &name]).assert().success();
+    assert_eq!(tree.snapshot(), before);
+    tree.hak(&["uninstall", &name]).assert().code(2).stderr(contains("is not installed"));
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_and_nothing_changes() {
+    let tree = Tree::new();
+    let program = tree.path("set-uid");
+    fs::copy("/bin/true", &program).unwrap();
+    // Its owner's, too: somebody else will start it.
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    let fixed = tree.path("static");
+    cc(&fixed, "int main(void) { return 0; }", &["-static"]);
+    let before = tree.snapshot();
+    for (name, reason) in [("set-uid", "set-uid"), ("static", "statically linked")] {
+        let path = tree.path(name);
+        tree.hak(&["install", "program", path.to_str().unwrap()]).assert().code(126).stderr(contains(reason));
+    }
+    tree.hak(&["install", "program", "no-such-program"]).assert().code(127);
+    let prefix = tree.path("with a blank");
+    tree.hak(&["install", "program", "true"]).assert().success();
+    tree.hak(&["uninstall", "--all"]).assert().success();
+    for (prefix, reason) in [(prefix, "choose another --prefix"), (tree.path("a/../b"), "with .. in it")] {
+        let mut command = common::hak();
+        command.args(["install", "program", "true", "--prefix"]).arg(prefix).arg("--library").arg(common::library());
+        command.assert().code(2).stderr(contains(reason));
+    }
+    tree.hak(&["install", "program", "true", "--env", "LD_PRELOAD=x"])
+        .assert()
+        .code(2)
+        .stderr(contains("hakmem's own"));
+    tree.hak(&["install", "program", "true", "--dry-run"]).assert().success().stdout(contains("nothing is changed"));
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn files_of_others_are_not_touched() {
+    let tree = Tree::new();
+    tree.write("usr/bin/true", "mine", 0o700);
+    symlink("nowhere", tree.path("usr/bin/sh")).unwrap();
+    fs::create_dir(tree.path("usr/bin/cat")).unwrap();
+    let before = tree.snapshot();
+    for (program, code) in [("true", 2), ("sh", 2), ("cat", 2)] {
+        let found = which::which(program).unwrap();
+        tree.hak(&["install", "program", found.to_str().unwrap()]).assert().code(code);
+        assert_eq!(tree.snapshot(), before, "{program}");
+    }
+    // What somebody has changed since stays, as does its record until it is gone.
+    tree.hak(&["install", "program", "ls"]).assert().success();
+    tree.hak(&["install", "program", "ls"]).assert().code(2).stderr(contains("installed already"));
+    let script = tree.write("usr/bin/ls", "mine, too", 0o755);
+    tree.hak(&["uninstall", "program-ls"]).assert().code(1).stdout(contains("was changed since"));
+    assert_eq!(tree.read("usr/bin/ls"), "mine, too");
+    fs::remove_file(script).unwrap();
+    tree.hak(&["uninstall", "program-ls"]).assert().success();
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn installations_share_the_library() {
+    let tree = Tree::new();
+    let before = tree.snapshot();
+    for program in ["ls", "cat"] {
+        tree.hak(&["install", "program", program]).assert().success();
+    }
+    // Two of a name have two names.
+    let other = tree.path("other/cat");
+    tree.hak(&["install", "program", "cat", "--as", other.to_str().unwrap()])
+        .assert()
+        .success()
+        .stdout(contains("program-cat-2"));
+    tree.hak(&["uninstall", "program-ls", "program-cat-2"]).assert().success().stdout(contains("others use it"));
+    assert_eq!(fs::read_to_string("/etc/passwd").unwrap().as_bytes(), {
+        Command::new(tree.path("usr/bin/cat")).arg("/etc/passwd").output().unwrap().stdout
+    });
+    tree.hak(&["uninstall", "--all"]).assert().success();
+    assert_eq!(tree.snapshot(), before, "the last one takes library and directories along");
+}
+
+#[test]
+fn a_users_profile_gets_lines_and_loses_them() {
+    let tree = Tree::new();
+    let profile = tree.write(".profile", "export A=b", 0o640);
+    let before = tree.snapshot();
+    let install = ["install", "user", "--profile", profile.to_str().unwrap()];
+    tree.hak(&install).assert().success().stdout(contains("adds to"));
+    let script = format!(". {}; echo \"$A $LD_PRELOAD\"", profile.display());
+    let out = Command::new("sh").args(["-c", &script]).env("LD_PRELOAD", "").output().unwrap();
+    assert!(String::from_utf8(out.stdout).unwrap().starts_with("b /"), "both lines hold");
+    let generator = Path::new("/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator");
+    if generator.exists() {
+        let mut command = Command::new(generator);
+        command.env("XDG_CONFIG_HOME", tree.path(".config")).env("LD_PRELOAD", "/own.so");
+        let out = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(out.contains("LD_PRELOAD=/own.so:/") && out.contains("libhakmem"), "{out}");
+    }
+    tree.hak(&["uninstall", "user"]).assert().success();
+    assert_eq!(tree.snapshot(), before);
+
+    // What the user adds below stays.
+    tree.hak(&install).assert().success();
+    let longer = tree.read(".profile") + "export C=d\n";
+    fs::write(&profile, &longer).unwrap();
+    tree.hak(&["uninstall", "user"]).assert().success().stdout(contains("takes out of"));
+    assert_eq!(tree.read(".profile"), "export A=b\nexport C=d\n");
+    // Dotfiles are often links into some repository.
+    let link = tree.path(".zprofile");
+    symlink(".profile", &link).unwrap();
+    tree.hak(&["install", "user", "--profile", link.to_str().unwrap()])
+        .assert()
+        .code(2)
+        .stderr(contains("it is a link"));
+}
+
+#[test]
+fn a_service_gets_a_drop_in() {
+    let tree = Tree::new();
+    let directory = ".config/systemd/user";
+    tree.write(&format!("{directory}/one.service"), "[Service]\nExecStart=-@/bin/cat cat \\\n /dev/null\n", 0o644);
+    tree.write(&format!("{directory}/many@.service"), "[Service]\nExecStart=/bin/cat %i\n", 0o644);
+    for (name, text) in [
+        ("preloaded", "Environment=A=b LD_PRELOAD=/x.so\nExecStart=/bin/cat"),
+        ("rooted", "RootDirectory=/srv\nExecStart=/bin/cat"),
+        ("idle", "ExecStart="),
+        ("gone", "ExecStart=/no/such"),
+    ] {
+        tree.write(&format!("{directory}/{name}.service"), &format!("[Service]\n{text}\n"), 0o644);
+    }
+    symlink("/dev/null", tree.path(&format!("{directory}/masked.service"))).unwrap();
+    tree.write(&format!("{directory}/theirs.service"), "[Service]\nExecStart=/bin/cat\n", 0o644);
+    tree.write(&format!("{directory}/theirs.service.d/60-hakmem.conf"), "# mine\n", 0o644);
+    let before = tree.snapshot();
+    for (name, code, reason) in [
+        ("preloaded", 126, "sets LD_PRELOAD already"),
+        ("rooted", 126, "in a root of its own"),
+        ("idle", 126, "starts no program"),
+        ("gone", 127, "no such program"),
+        ("masked", 2, "is masked"),
+        ("theirs", 2, "is there already"),
+        ("none", 2, "there is no unit none.service"),
+        ("one.socket", 2, "is not the name of a service"),
+        ("../one", 2, "is not the name of a service"),
+    ] {
+        tree.hak(&["install", "service", "--user", name]).assert().code(code).stderr(contains(reason));
+        assert_eq!(tree.snapshot(), before, "{name}");
+    }
+    let install = ["install", "service", "--user", "one", "--env", "HAKMEM_SOFT_LIMIT=2G"];
+    tree.hak(&install).assert().success().stdout(contains("systemctl --user daemon-reload"));
+    let text = tree.read(&format!("{directory}/one.service.d/60-hakmem.conf"));
+    assert!(text.contains("[Service]\nEnvironment=HAKMEM_SOFT_LIMIT=2G\nEnvironment=LD_PRELOAD=/"), "{text}");
+    tree.hak(&["install", "service", "--user", "many@a"]).assert().success();
+    assert!(tree.path(&format!("{directory}/many@a.service.d/60-hakmem.conf")).exists());
+    tree.hak(&["uninstall", "user-service-one", "user-service-many@a"]).assert().success();
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn a_system_is_tried_first() {
+    let Some(tree) = Tree::root() else {
+        common::hak().args(["install", "system", "--root", "/", "--library"]).arg(common::library()).assert().code(2);
+        return;
+    };
+    tree.write("etc/ld.so.preload", "# none yet", 0o600);
+    let before = tree.snapshot();
+    tree.hak_in_root(&["install", "system"]).assert().success().stdout(contains("3 programs of the system"));
+    let preload = tree.read("etc/ld.so.preload");
+    assert!(preload.starts_with("# none yet\n/usr/local/lib/hakmem/libhakmem-0.1.0-"), "{preload}");
+    tree.hak_in_root(&["install", "system"]).assert().code(2).stderr(contains("names hakmem already"));
+    // Somebody's line after it, and their own way of naming it.
+    fs::write(tree.path("etc/ld.so.preload"), format!("{preload}/lib/theirs.so\n")).unwrap();
+    tree.hak_in_root(&["uninstall", "system"]).assert().success().stdout(contains("takes out of"));
+    assert_eq!(tree.read("etc/ld.so.preload"), "# none yet\n/lib/theirs.so\n");
+    fs::write(tree.path("etc/ld.so.preload"), "# none yet").unwrap();
+    assert_eq!(tree.snapshot(), before);
+    tree.hak_in_root(&["install", "system"]).assert().success();
+    fs::write(tree.path("etc/ld.so.preload"), preload.replace("/usr/local", "/usr/local/.")).unwrap();
+    tree.hak_in_root(&["uninstall", "system"]).assert().code(1).stdout(contains("still names hakmem"));
+    fs::write(tree.path("etc/ld.so.preload"), "# none yet").unwrap();
+    tree.hak_in_root(&["uninstall", "system"]).assert().success();
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn a_system_that_would_not_bear_it_stays_as_it_is() {
+    let Some(tree) = Tree::root() else { return };
+    let ls = fs::read(tree.path("bin/ls")).unwrap();
+    for (script, reason) in [
+        ("[ -z \"$LD_PRELOAD\" ] || exit 3", "exit code 3"),
+        ("[ -z \"$LD_PRELOAD\" ] || echo more", "something else"),
+        ("[ -z \"$LD_PRELOAD\" ] || kill -SEGV $$", "SIGSEGV"),
+        // Only when the file is there, which is then taken back.
+        ("[ ! -e /etc/ld.so.preload ] || echo broken >&2", "broken"),
+    ] {
+        tree.write("bin/ls", &format!("#!/bin/sh\n{script}\n"), 0o755);
+        let before = tree.snapshot();
+        let refused = contains(reason).and(contains("nothing stays changed"));
+        tree.hak_in_root(&["install", "system"]).assert().code(126).stderr(refused);
+        assert_eq!(tree.snapshot(), before, "{script}");
+    }
+    fs::write(tree.path("bin/ls"), ls).unwrap();
+    symlink("other", tree.path("etc/ld.so.preload")).unwrap();
+    tree.hak_in_root(&["install", "system"]).assert().code(2).stderr(contains("it is a link"));
+    fs::remove_file(tree.path("etc/ld.so.preload")).unwrap();
+    // A directory on the way that others may write to.
+    fs::create_dir_all(tree.path("usr/local")).unwrap();
+    fs::set_permissions(tree.path("usr/local"), fs::Permissions::from_mode(0o777)).unwrap();
+    tree.hak_in_root(&["install", "system"]).assert().code(2).stderr(contains("others than root may change it"));
+    fs::set_permissions(tree.path("usr/local"), fs::Permissions::from_mode(0o755)).unwrap();
+    tree.write("lib/ld-linux.so.2", "", 0o755);
+    tree.hak_in_root(&["install", "system"]).assert().code(126).stderr(contains("32-bit programs"));
+    fs::remove_file(tree.path("bin/cat")).unwrap();
+    fs::remove_file(tree.path("lib/ld-linux.so.2")).unwrap();
+    tree.hak_in_root(&["install", "system"]).assert().code(126).stderr(contains("there is no cat"));
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+//! `hak install` and `hak uninstall` on systems where every call may fail, and killed at every call: strace makes it so.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use common::trees::{Snapshot, Tree};
+use common::{BINARY, library};
+use predicates::str::contains;
+use rustix::fs::{FlockOperation, flock};
+
+/// What changes files, as both architectures name it.
+const CALLS: [&str; 11] = [
+    "?mkdir,?mkdirat",
+    "?chmod,?fchmodat",
+    "fchmod",
+    "fchown",
+    "write",
+    "fsync",
+    "?rename,?renameat",
+    "renameat2",
+    "?unlink,?unlinkat",
+    "?rmdir",
+    "flock",
+];
+/// More than a run has of one of them.
+const MOST: usize = 40;
+
+/// With a profile; in a root of its own, where few programs have to be tried. `None`: no strace, or no rights.
+fn tree() -> Option<Tree> {
+    let mut command = Command::new("strace");
+    command.args(["-qq", "-e", "trace=none", "true"]).stderr(Stdio::null());
+    let traces = command.status().is_ok_and(|status| status.success());
+    let tree = if traces { Tree::root() } else { None }?;
+    tree.write(".profile", "export A=b\n", 0o640);
+    tree.write("usr/local/bin/theirs", "", 0o755);
+    Some(tree)
+}
+
+/// `happens` to calls of these names, `when` counts each name for itself.
+fn under_strace(tree: &Tree, calls: &str, happens: &str, words: &[&str]) -> Output {
+    let mut command = Command::new("strace");
+    command.args(["-qq", "-o", "/dev/null", "-e"]).arg(format!("inject={calls}:{happens}"));
+    command.arg("--").arg(BINARY).args(words).arg("--root").arg(tree.path(""));
+    command.env("HOME", "/").env_remove("XDG_CONFIG_HOME").env_remove("LD_PRELOAD");
+    command.output().unwrap()
+}
+
+fn install(tree: &Tree, calls: &str, happens: &str) -> Output {
+    let library = library();
+    let words = ["install", "user", "--profile", "/.profile", "--library", library.to_str().unwrap()];
+    under_strace(tree, calls, happens, &words)
+}
+
+/// Nothing but directories that hak had made and not yet recorded.
+fn same_files(now: Snapshot, before: &Snapshot) -> bool {
+    const DIRECTORY: u32 = 0o040_000;
+    now.into_iter().all(|(path, its)| before.get(&path).map_or(its.0 & 0o170_000 == DIRECTORY, |old| *old == its))
+        && before.keys().all(|path| path.symlink_metadata().is_ok())
+}
+
+fn uninstall_rest(tree: &Tree) {
+    tree.hak_in_root(&["uninstall", "--all"]).assert().success();
+}
+
+fn profile_is_whole(tree: &Tree) {
+    let text = tree.read(".profile");
+    let with_lines = text.starts_with("export A=b\n#") && text.ends_with(".so\n");
+    assert!(text == "export A=b\n" || with_lines, "{text}");
+}
+
+#[test]
+fn killed_at_any_call_it_can_be_taken_back() {
+    let Some(tree) = tree() else { return };
+    let before = tree.snapshot();
+    let mut killed = 0;
+    for calls in CALLS {
+        for number in 1..MOST {
+            let whole = install(&tree, calls, &format!("signal=KILL:when={number}")).status.success();
+            profile_is_whole(&tree);
+            uninstall_rest(&tree);
+            assert!(same_files(tree.snapshot(), &before), "{calls} {number}: {:#?}", tree.snapshot().keys());
+            if whole {
+                break;
+            }
+            killed += 1;
+        }
+    }
+    assert!(killed > 25, "it was killed {killed} times");
+}
+
+#[test]
+fn uninstalling_may_be_killed_at_any_call() {
+    let Some(tree) = tree() else { return };
+    let before = tree.snapshot();
+    let mut killed = 0;
+    for calls in CALLS {
+        for number in 1..MOST {
+            assert!(install(&tree, "fsync", "signal=KILL:when=65535").status.success());
+            let how = format!("signal=KILL:when={number}");
+            let whole = under_strace(&tree, calls, &how, &["uninstall", "user"]).status.success();
+            profile_is_whole(&tree);
+            uninstall_rest(&tree);
+            assert!(same_files(tree.snapshot(), &before), "{calls} {number}: {:#?}", tree.snapshot().keys());
+            if whole {
+                break;
+            }
+            killed += 1;
+        }
+    }
+    assert!(killed > 15, "it was killed {killed} times");
+}
+
+#[test]
+fn a_call_that_fails_leaves_nothing_behind() {
+    let Some(tree) = tree() else { return };
+    let before = tree.snapshot();
+    let mut failed = 0;
+    for calls in CALLS {
+        for number in 1..MOST {
+            let output = install(&tree, calls, &format!("error=ENOSPC:when={number}"));
+            let said = String::from_utf8_lossy(&output.stderr);
+            // That its own lines could not be printed is no reason to take anything back.
+            if output.status.success() || said.contains("standard output") {
+                uninstall_rest(&tree);
+            }
+            let now = tree.snapshot();
+            assert!(same_files(now.clone(), &before), "{calls} {number}: {said}{:#?}", now.keys());
+            if output.status.success() {
+                break;
+            }
+            assert!(said.is_empty() || said.starts_with("hak: ") && said.contains("No space left"), "{said}");
+            failed += 1;
+        }
+    }
+    assert!(failed > 15, "calls failed: {failed}");
+}
+
+/// From one call on all fail, those that take back, too.
+#[test]
+fn a_disk_that_stays_as_it_is_is_cleared_up_later() {
+    let Some(tree) = tree() else { return };
+    let before = tree.snapshot();
+    let calls = CALLS.join(",");
+    for number in 1..8 {
+        let _ = install(&tree, &calls, &format!("error=EROFS:when={number}+"));
+        profile_is_whole(&tree);
+        uninstall_rest(&tree);
+        assert!(same_files(tree.snapshot(), &before), "from {number} on: {:#?}", tree.snapshot().keys());
+    }
+}
+
+#[test]
+fn two_at_a_time_do_not_meet() {
+    let tree = Tree::new();
+    tree.hak(&["install", "program", "cat"]).assert().success();
+    let lock = File::open(tree.path("usr/lib/hakmem/installed")).unwrap();
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let before = tree.snapshot();
+    for words in [["install", "program", "ls"].as_slice(), &["uninstall", "program-cat"]] {
+        tree.hak(words).assert().code(1).stderr(contains("another hak is at work there"));
+    }
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn records_that_are_none_stop_it() {
+    let tree = Tree::new();
+    tree.hak(&["install", "program", "cat"]).assert().success();
+    let record = tree.path("usr/lib/hakmem/installed/program-cat.json");
+    let text = fs::read_to_string(&record).unwrap();
+    for damaged in ["", "{}", &text.replace("\"version\": 1", "\"version\": 2")] {
+        fs::write(&record, damaged).unwrap();
+        let before = tree.snapshot();
+        for words in [["install", "program", "ls"].as_slice(), &["uninstall", "--all"], &["install", "list"]] {
+            tree.hak(words).assert().code(2).stderr(contains("is no record of hak"));
+        }
+        assert_eq!(tree.snapshot(), before);
+    }
+    fs::write(&record, text).unwrap();
+    tree.hak(&["uninstall", "--all"]).assert().success();
+    assert!(!Path::new(&record).exists());
+}

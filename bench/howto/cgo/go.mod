@@ -1,0 +1,3 @@
+module hakmem/howto
+
+go 1.21

@@ -1,7 +1,7 @@
 # A thin front for CMake, cargo and the scripts; CMakeLists.txt is the build.
 BUILD := build
 
-.PHONY: all library demo test test-quick bench dist deb clean
+.PHONY: all library demo test test-quick bench dist deb site clean
 
 all: library
 	@scripts/build-hak $(BUILD)
@@ -44,6 +44,11 @@ dist:
 deb:
 	@scripts/deps build deb
 	@scripts/build-deb $(BUILD)/deb
+
+# The documents, manual pages and API reference as static pages, in build/site/site.
+site: all
+	@scripts/deps site
+	@scripts/build-site $(BUILD)/site
 
 clean:
 	rm -rf $(BUILD)

@@ -215,6 +215,27 @@ fn a_service_gets_a_drop_in() {
 }
 
 #[test]
+fn a_service_of_the_system_gets_what_it_may_see() {
+    let Some(tree) = Tree::root() else { return };
+    tree.write("usr/lib/systemd/system/one.service", "[Service]\nUser=nobody\nExecStart=/bin/cat\n", 0o644);
+    let before = tree.snapshot();
+    let home = ["install", "service", "one", "--prefix", "/home/me"];
+    tree.hak_in_root(&home).assert().code(126).stderr(contains("services may not see what is in /home"));
+    fs::create_dir(tree.path("opt")).unwrap();
+    fs::set_permissions(tree.path("opt"), fs::Permissions::from_mode(0o700)).unwrap();
+    let hidden = ["install", "service", "one", "--prefix", "/opt"];
+    tree.hak_in_root(&hidden).assert().code(2).stderr(contains("not all users may read"));
+    fs::remove_dir(tree.path("opt")).unwrap();
+    assert_eq!(tree.snapshot(), before);
+    tree.hak_in_root(&["install", "service", "one"]).assert().success().stdout(contains("no systemd-analyze here"));
+    let text = tree.read("etc/systemd/system/one.service.d/60-hakmem.conf");
+    let library = text.trim_end().rsplit('=').next().unwrap().to_owned();
+    assert!(tree.path(&library[1..]).exists(), "{text}");
+    tree.hak_in_root(&["uninstall", "service-one"]).assert().success();
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
 fn a_system_is_tried_first() {
     let Some(tree) = Tree::root() else {
         common::hak().args(["install", "system", "--root", "/", "--library"]).arg(common::library()).assert().code(2);

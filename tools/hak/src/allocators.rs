@@ -12,7 +12,9 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Choice;
+use crate::elf;
 use crate::failure::{BAD_INPUT, failure};
+use crate::fingerprint;
 use crate::library;
 use crate::places::Build;
 
@@ -31,9 +33,23 @@ pub struct Allocator {
     /// What has to be set for it to work at all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// As its library names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiler: Option<String>,
+    /// Of its library's bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
 }
 
 impl Allocator {
+    /// With what tells its library from another of the same name. That takes a moment.
+    pub fn identified(self) -> Allocator {
+        let library = self.library.as_deref();
+        let compiler = library.and_then(|path| elf::compiler(path).ok().flatten());
+        let fingerprint = library.and_then(|path| fingerprint::of(path).ok());
+        Allocator { compiler, fingerprint, ..self }
+    }
+
     /// LD_PRELOAD for a program under it. `last` goes behind it.
     pub fn preload(&self, last: &[&Path]) -> Option<OsString> {
         let mut list = OsString::new();
@@ -162,6 +178,8 @@ fn named(name: &str, library: &Path, source: &str) -> Allocator {
         library: Some(library.to_path_buf()),
         source: source.into(),
         environment: BTreeMap::new(),
+        compiler: None,
+        fingerprint: None,
     }
 }
 
@@ -184,6 +202,8 @@ fn system() -> Allocator {
         library: None,
         source: "the C library".into(),
         environment: BTreeMap::new(),
+        compiler: None,
+        fingerprint: None,
     }
 }
 
@@ -213,6 +233,8 @@ fn built(directory: &Path) -> Vec<Known> {
                     library: Some(path),
                     source: peer.source.clone(),
                     environment: peer.environment.clone(),
+                    compiler: None,
+                    fingerprint: None,
                 })
                 .map_err(|error| format!("{error}; {how}")),
             (None, Ok(_)) => Err(format!("not in {}; {how}", directory.join("peers.json").display())),

@@ -56,6 +56,11 @@ impl Measure {
         if self.more_is_better(row) { 1.0 / value } else { value }
     }
 
+    /// The value that costs as much.
+    pub fn value(self, row: &Row, cost: f64) -> f64 {
+        if self.more_is_better(row) { 1.0 / cost } else { cost }
+    }
+
     /// Round by round, what it cost.
     pub fn costs(self, row: &Row, column: &Column) -> Vec<(u32, f64)> {
         let values = column.samples.iter().filter_map(|sample| Some((sample.round, self.of(row, sample)?)));

@@ -234,7 +234,8 @@ pub struct Peers {
 Examples:
   hak bench --quick
   hak bench --filter larson --rounds 9 --allocators glibc,hakmem,mimalloc3
-  hak bench --list --filter larson --rounds 9")]
+  hak bench --list --filter larson --rounds 9
+  hak bench --against bench/results/2026-01-31T120000Z-quick.json")]
 pub struct Bench {
     #[command(flatten)]
     pub choice: Choice,
@@ -256,6 +257,12 @@ pub struct Bench {
     /// Compare with the best allocator of each row instead of the baseline
     #[arg(long)]
     pub best: bool,
+    /// Run the rows of this earlier result file, and show at the end what has changed for hakmem since then
+    ///
+    /// Row by row, with the noise, and over all rows. The other allocators of the file run again: those that are
+    /// the same tell how fast the machine is today. Without --rounds there are as many rounds as then.
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
     /// Print the rows and about how long they would take, and run nothing
     #[arg(long)]
     pub list: bool,
@@ -269,11 +276,15 @@ pub struct Bench {
 #[command(after_help = "\
 Examples:
   hak report bench/results/2026-01-31T120000Z-quick.json
-  hak report --html report.html --markdown docs/benchmarks.md new.json old.json")]
+  hak report --html report.html --markdown docs/benchmarks.md new.json old.json
+  hak report --against old.json new.json")]
 pub struct Report {
     /// Result files of `hak bench` or `hak compare --json`
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Show what has changed for hakmem since this earlier result file of `hak bench`, row by row with the noise
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
     #[command(flatten)]
     pub exports: Exports,
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{Endianness, FileKind, ReadCache, elf};
 
 #[derive(Debug, Default)]
@@ -100,6 +100,22 @@ pub fn symbol(file: &File, name: &[u8]) -> Result<Symbol> {
         }
     }
     Ok(found)
+}
+
+/// That it says it was compiled by; of several, each once.
+pub fn compiler(path: &Path) -> Result<Option<String>> {
+    let cache = ReadCache::new(File::open(path)?);
+    let header = elf::FileHeader64::<Endianness>::parse(&cache)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, &cache)?;
+    let Some((_, section)) = sections.section_by_name(endian, b".comment") else { return Ok(None) };
+    let mut names: Vec<String> = Vec::new();
+    for name in section.data(endian, &cache)?.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(text) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok((!names.is_empty()).then(|| names.join("; ")))
 }
 
 fn text(bytes: &[u8]) -> String {

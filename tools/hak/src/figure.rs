@@ -112,6 +112,8 @@ mod tests {
             library: None,
             source: String::new(),
             environment: Default::default(),
+            compiler: None,
+            fingerprint: None,
         };
         printed(&ran, &glibc).map(|(measured, _)| measured)
     }

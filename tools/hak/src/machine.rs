@@ -46,6 +46,25 @@ impl Machine {
         })
     }
 
+    /// From what it was at another time, one line each; the load is no part of the machine.
+    pub fn differences(&self, then: &Machine) -> Vec<String> {
+        // What the kernel keeps for itself is not the same after every start.
+        let memory = |machine: &Machine| machine.memory_mib as f64;
+        let same_memory = (memory(self) / memory(then).max(1.0) - 1.0).abs() < 0.01;
+        let gib = |machine: &Machine| format!("{:.0} GiB", memory(machine) / 1024.0);
+        let settings = [
+            ("architecture", then.architecture.clone(), self.architecture.clone()),
+            ("processor", then.cpu.clone(), self.cpu.clone()),
+            ("cores", then.cores.to_string(), self.cores.to_string()),
+            ("memory", gib(then), if same_memory { gib(then) } else { gib(self) }),
+            ("kernel", then.kernel.clone(), self.kernel.clone()),
+            ("system", then.system.clone(), self.system.clone()),
+            ("transparent huge pages", then.transparent_huge_pages.clone(), self.transparent_huge_pages.clone()),
+        ];
+        let differ = settings.into_iter().filter(|(_, was, is)| was != is);
+        differ.map(|(what, was, is)| format!("{what}: {was} then, {is} now")).collect()
+    }
+
     pub fn line(&self) -> String {
         format!(
             "{}, {} cores, {:.0} GiB, {}, {}, transparent huge pages {}",

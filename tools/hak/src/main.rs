@@ -4,12 +4,14 @@
 mod allocators;
 mod analysis;
 mod baseline;
+mod change;
 mod cli;
 mod commands;
 mod elf;
 mod failure;
 mod family;
 mod figure;
+mod fingerprint;
 mod helpers;
 mod hooks;
 mod huge_pages;

@@ -172,6 +172,8 @@ mod tests {
             library: None,
             source: String::new(),
             environment: Default::default(),
+            compiler: None,
+            fingerprint: None,
         }
     }
 

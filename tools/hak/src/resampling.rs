@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use statrs::statistics::Statistics;
 
-use crate::stats::{Evidence, quantile};
+use crate::stats::{Estimate, Evidence, quantile};
 
 /// Their scatter is then known to a part in sixty.
 const RESAMPLES: usize = 2000;
@@ -74,25 +74,47 @@ impl Evidence for MeanRatio {
         self.ratio
     }
 
-    /// Rows that have fewer rounds than others get no more. Degrees of freedom are Welch's ("The generalization of
-    /// 'Student's' problem when several different population variances are involved", Biometrika 34, 1947).
+    /// Rows that have fewer rounds than others get no more.
     fn half(&self, rounds: usize, confidence: f64) -> Option<f64> {
         let most = self.rounds();
         let grown = |group: &Group| match group.rounds == most {
             true => Group { rounds, variance: group.variance * most as f64 / rounds as f64, ..*group },
             false => group.clone(),
         };
-        let groups: Vec<Group> = self.groups.iter().filter(|group| group.rounds >= 2).map(grown).collect();
-        let variance: f64 = groups.iter().map(|group| group.variance).sum();
-        if groups.is_empty() || !variance.is_finite() {
-            return None;
-        }
-        if variance == 0.0 {
-            return Some(0.0);
-        }
-        let shares = groups.iter().map(|group| group.variance.powi(2) / (group.rounds - 1) as f64);
-        Some(quantile(variance.powi(2) / shares.sum::<f64>(), confidence) * variance.sqrt())
+        let groups: Vec<Group> = self.groups.iter().map(grown).collect();
+        half(&scatter(&groups)?, confidence)
     }
+}
+
+/// A part of the variance of a logarithm, and in how many degrees of freedom it is known.
+type Scatter = (f64, f64);
+
+/// `None` if no row ran more than once.
+fn scatter(groups: &[Group]) -> Option<Vec<Scatter>> {
+    let parts = groups.iter().filter(|group| group.rounds >= 2);
+    let parts: Vec<Scatter> = parts.map(|group| (group.variance, (group.rounds - 1) as f64)).collect();
+    (!parts.is_empty()).then_some(parts)
+}
+
+/// Of the sum of these parts. Degrees of freedom are Welch's ("The generalization of 'Student's' problem when
+/// several different population variances are involved", Biometrika 34, 1947).
+fn half(parts: &[Scatter], confidence: f64) -> Option<f64> {
+    let variance: f64 = parts.iter().map(|(variance, _)| variance).sum();
+    if !variance.is_finite() {
+        return None;
+    }
+    if variance == 0.0 {
+        return Some(0.0);
+    }
+    let shares = parts.iter().map(|(variance, freedom)| variance.powi(2) / freedom);
+    Some(quantile(variance.powi(2) / shares.sum::<f64>(), confidence) * variance.sqrt())
+}
+
+/// How many times as large a ratio is as the same one of rounds at another time: both scatter, each in its own.
+/// `None` if nothing is known of the scatter of one of them.
+pub fn change(now: &MeanRatio, then: &MeanRatio, confidence: f64) -> Option<Estimate> {
+    let parts = [scatter(&now.groups)?, scatter(&then.groups)?].concat();
+    Some(Estimate::around((now.ratio / then.ratio).ln(), half(&parts, confidence)?))
 }
 
 fn costs(row: &[(u32, f64, f64)], of: impl Fn(&(u32, f64, f64)) -> f64) -> Costs {
@@ -213,6 +235,30 @@ mod tests {
                 assert!((1..=30).contains(&found), "{name}: {found} of 400 at {rounds} rounds of {rows} rows");
             }
         }
+    }
+
+    #[test]
+    fn a_change_is_found_through_the_scatter_of_both_times() {
+        let mut random = fastrand::Rng::with_seed(11);
+        let mut found = |factor: f64, of_one: fn(&mut fastrand::Rng, usize) -> Vec<f64>, rounds: [usize; 2]| {
+            let mut side = |rounds: usize, factor: f64| {
+                let ours: Vec<f64> = of_one(&mut random, rounds).iter().map(|cost| cost * factor).collect();
+                of(&[row(&ours, &of_one(&mut random, rounds))])
+            };
+            let cases = (0..400).map(|_| change(&side(rounds[0], factor), &side(rounds[1], 1.0), CONFIDENCE));
+            cases.filter(|case| !case.unwrap().contains_one()).count()
+        };
+        for (name, of_one) in [("noise", noise as fn(&mut fastrand::Rng, usize) -> _), ("delays", delays)] {
+            for rounds in [[4, 4], [9, 5]] {
+                let none = found(1.0, of_one, rounds);
+                assert!(none <= 30, "{name}: {none} of 400 at {rounds:?} rounds, and nothing had changed");
+                let half = found(0.5, of_one, rounds);
+                assert!(half >= 200, "{name}: {half} of 400 at {rounds:?} rounds, where it took half the time");
+            }
+        }
+        let (quiet, once) = (of(&[row(&[0.5; 4], &[1.0; 4])]), of(&[row(&[0.5], &[1.0])]));
+        assert_eq!(change(&quiet, &quiet, 0.95).unwrap().uncertainty(), 0.0);
+        assert_eq!((change(&quiet, &once, 0.95), change(&once, &quiet, 0.95)), (None, None));
     }
 
     #[test]

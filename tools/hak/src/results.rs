@@ -12,6 +12,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::allocators::Allocator;
+use crate::change;
 use crate::failure::{BAD_INPUT, failure};
 use crate::machine::Machine;
 use crate::measure::Ran;
@@ -43,6 +44,9 @@ pub struct Results {
     pub rounds: u32,
     pub allocators: Vec<Allocator>,
     pub rows: Vec<Row>,
+    /// Of the files that the suite runs: name and fingerprint. Of `hak bench` only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub work: BTreeMap<String, String>,
     /// The file that it was read from.
     #[serde(skip)]
     pub file: Option<PathBuf>,
@@ -149,6 +153,7 @@ impl Results {
             rounds,
             allocators,
             rows: Vec::new(),
+            work: BTreeMap::new(),
             file: None,
         }
     }
@@ -183,6 +188,19 @@ impl Results {
         }
         let mut results: Results = serde_json::from_str(&text).map_err(|error| bad(format!("damaged: {error}")))?;
         results.file = Some(path.to_path_buf());
+        Ok(results)
+    }
+
+    /// Of an earlier run of the suite, which others are compared with.
+    pub fn load_suite(path: &Path) -> Result<Results> {
+        let results = Results::load(path)?;
+        let bad = |reason: &str| Err(failure(BAD_INPUT, format!("{}: {reason}", path.display())));
+        if results.kind != Kind::Bench {
+            return bad("it is of hak compare; what is needed is a result file of hak bench");
+        }
+        if !change::has_hakmem(&results) {
+            return bad("hakmem was not measured in it");
+        }
         Ok(results)
     }
 

@@ -64,7 +64,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    fn around(logarithm: f64, half: f64) -> Estimate {
+    pub fn around(logarithm: f64, half: f64) -> Estimate {
         Estimate { ratio: logarithm.exp(), low: (logarithm - half).exp(), high: (logarithm + half).exp() }
     }
 

@@ -11,6 +11,7 @@ use anyhow::Result;
 use serde::Deserialize;
 
 use crate::failure::{BAD_INPUT, failure};
+use crate::fingerprint;
 use crate::huge_pages::Setting;
 use crate::places::{self, Build};
 
@@ -163,6 +164,23 @@ impl Row {
 
     pub fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.timeout_seconds)
+    }
+
+    /// The files of the suite that it runs: their names, and what tells them from others of these names.
+    pub fn work(&self, places: &Placeholders) -> Vec<(String, String)> {
+        let nowhere = Path::new("");
+        let mut files: Vec<PathBuf> = self
+            .command
+            .iter()
+            .filter(|word| word.starts_with("{programs}/"))
+            .map(|word| places.fill(word, nowhere).into())
+            .collect();
+        if self.kind == Kind::Workload {
+            files.push(places.workloads.join(&self.command[0]));
+        }
+        let named =
+            |file: PathBuf| Some((file.file_name()?.to_string_lossy().into_owned(), fingerprint::of(&file).ok()?));
+        files.into_iter().filter_map(named).collect()
     }
 
     /// The command with its placeholders filled in.

@@ -53,31 +53,41 @@ struct Benchmark {
 
 pub fn run(arguments: Bench) -> Result<u8> {
     let file = arguments.suite.clone().unwrap_or_else(suite::default_file);
-    let rows = rows::chosen(&arguments, suite::read(&file)?)?;
+    let against = arguments.against.as_deref().map(Results::load_suite).transpose()?;
+    let suite = suite::read(&file)?;
+    let suite_rows = suite.len();
+    let rows = rows::chosen(&arguments, against.as_ref(), suite)?;
     if arguments.list {
-        rows::list(&rows, &Plan::of(&arguments), &arguments.choice)?;
+        rows::list(&rows, &Plan::of(&arguments, against.as_ref()), &arguments.choice)?;
         return Ok(0);
     }
-    let allocators = allocators::choose(&arguments.choice)?;
+    let mut allocators = allocators::choose(&arguments.choice)?;
+    if let Some(then) = &against {
+        rows::only_those_of(then, &arguments.choice, &mut allocators)?;
+    }
+    let allocators: Vec<Allocator> = allocators.into_iter().map(Allocator::identified).collect();
     let build = Build::find(arguments.choice.build.as_deref());
     if !build.workloads().is_dir() && rows.iter().any(|row| row.kind == RowKind::Workload) {
         let message = format!("no workloads in {}; build them with -DHAKMEM_BENCH=ON", build.workloads().display());
         return Err(failure(BAD_INPUT, message));
     }
     let directory = arguments.results.clone().unwrap_or_else(|| places::source().join("bench/results"));
-    let plan = Plan::of(&arguments);
+    let plan = Plan::of(&arguments, against.as_ref());
 
     interrupt::watch()?;
     let mut results = Results::new(Kind::Bench, allocators.clone(), 0);
-    results.quick = arguments.quick;
-    let what = match (&arguments.filter, arguments.quick) {
-        (Some(_), _) => "part",
-        (None, true) => "quick",
-        (None, false) => "full",
+    results.quick = rows::is_quick(&arguments, against.as_ref());
+    let what = match results.quick {
+        _ if arguments.filter.is_some() => "part",
+        true => "quick",
+        false if rows.len() < suite_rows => "part",
+        false => "full",
     };
     let stem = format!("{}-{what}", results.started.replace(':', ""));
     let json = directory.join(format!("{stem}.json"));
     let (json, csv) = (Output::of(&json)?, Output::of(&json.with_extension("csv"))?);
+    let places = Placeholders::new(&file, &build);
+    results.work = rows.iter().flat_map(|row| row.work(&places)).collect();
     results.rows = rows.iter().map(|row| rows::begun(row, &allocators)).collect();
     if let Some(warning) = results.machine.busy() {
         say(format_args!("hak: {warning}"));
@@ -89,7 +99,7 @@ pub fn run(arguments: Bench) -> Result<u8> {
 
     let steps = rows.len() as u64 * allocators.len() as u64 * u64::from(plan.least);
     let mut benchmark = Benchmark {
-        places: Placeholders::new(&file, &build),
+        places,
         row_times: vec![Duration::ZERO; rows.len()],
         rows,
         allocators,
@@ -105,7 +115,7 @@ pub fn run(arguments: Bench) -> Result<u8> {
     };
     let interrupted = benchmark.measure(&plan);
     benchmark.results.end(if interrupted { State::Interrupted } else { State::Complete });
-    Ok(benchmark.show(interrupted, arguments.best))
+    Ok(benchmark.show(interrupted, arguments.best, against.as_ref()))
 }
 
 impl Benchmark {
@@ -345,11 +355,14 @@ impl Benchmark {
         self.last_save = Instant::now();
     }
 
-    fn show(self, interrupted: bool, best: bool) -> u8 {
+    fn show(self, interrupted: bool, best: bool, against: Option<&Results>) -> u8 {
         let saved = self.save();
         drop(self.progress);
         let place = saved.as_ref().map_or(String::new(), |()| format!("\nEvery sample: {} and .csv\n", self.json));
-        let shown = output::print(&(report::terminal_suite::summary(&self.results, best) + &place));
+        let change = against.map_or(String::new(), |then| {
+            report::changes::text(&report::changes::told(then, &self.results), report::table::width())
+        });
+        let shown = output::print(&(report::terminal_suite::summary(&self.results, best) + &change + &place));
         let errors: Vec<anyhow::Error> = [saved, shown].into_iter().filter_map(Result::err).collect();
         errors.iter().for_each(|error| say(format_args!("hak: {error:#}")));
         if interrupted {

@@ -57,7 +57,7 @@ pub fn run(arguments: Compare) -> Result<u8> {
     if arguments.setup.is_none() {
         works.iter().try_for_each(|work| check(work, &chosen).map(|_| ()))?;
     }
-    let exports = Exports::of(arguments.json.as_deref(), &arguments.exports)?;
+    let exports = Exports::of(arguments.json.as_deref(), &arguments.exports, None)?;
 
     interrupt::watch()?;
     let helpers = Helpers::unpack()?;

@@ -34,11 +34,11 @@ impl Form {
     }
 
     /// The first of the results in full; only a page and Markdown show others beside it.
-    fn text(self, all: &[&Results], best: bool) -> Result<Vec<u8>> {
+    fn text(self, all: &[&Results], against: Option<&Results>, best: bool) -> Result<Vec<u8>> {
         match self {
             Form::Json => Ok(all[0].json()?.into_bytes()),
-            Form::Html => Ok(report::html::page(all, best)?.into_bytes()),
-            Form::Markdown => Ok(report::markdown::tables(all, best)?.into_bytes()),
+            Form::Html => Ok(report::html::page(all, against, best)?.into_bytes()),
+            Form::Markdown => Ok(report::markdown::tables(all, against, best)?.into_bytes()),
             Form::Csv => report::csv::samples(all[0]),
         }
     }
@@ -46,12 +46,14 @@ impl Form {
 
 pub struct Exports {
     files: Vec<(Form, Output)>,
+    /// An earlier run of the suite, the change since which is shown.
+    against: Option<Results>,
     /// Ratios are to the best instead of the baseline.
     best: bool,
 }
 
 impl Exports {
-    pub fn of(json: Option<&Path>, given: &cli::Exports) -> Result<Exports> {
+    pub fn of(json: Option<&Path>, given: &cli::Exports, against: Option<Results>) -> Result<Exports> {
         let named = [
             (Form::Json, json),
             (Form::Html, given.html.as_deref()),
@@ -70,11 +72,15 @@ impl Exports {
         if wanted.iter().filter(|(_, output)| *output == Output::Standard).count() > 1 {
             return Err(failure(BAD_INPUT, "only one file can be standard output"));
         }
-        Ok(Exports { files: wanted, best: given.best })
+        Ok(Exports { files: wanted, against, best: given.best })
     }
 
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
+    }
+
+    pub fn against(&self) -> Option<&Results> {
+        self.against.as_ref()
     }
 
     pub fn best(&self) -> bool {
@@ -93,14 +99,14 @@ impl Exports {
     /// Between rounds: the files with every sample.
     pub fn keep(&self, results: &Results) -> Result<()> {
         let mut kept = self.files.iter().filter(|(form, output)| *form == Form::Json && output.can_be_replaced());
-        kept.try_for_each(|(form, output)| output.write(&form.text(&[results], self.best)?))
+        kept.try_for_each(|(form, output)| output.write(&form.text(&[results], self.against(), self.best)?))
     }
 
     /// All of them, whether or not one fails. The exit code.
     pub fn write(&self, all: &[&Results]) -> u8 {
         let mut code = 0;
         for (form, output) in &self.files {
-            match form.text(all, self.best).and_then(|text| output.write(&text)) {
+            match form.text(all, self.against(), self.best).and_then(|text| output.write(&text)) {
                 Ok(()) if *output == Output::Standard => {}
                 Ok(()) => output::say(format_args!("hak: wrote {output}")),
                 Err(error) => {

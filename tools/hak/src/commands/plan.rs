@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::cli::Bench;
+use crate::results::Results;
 use crate::suite::{Kind, Row};
 
 /// `--quick` promises twelve minutes; the rest is for reading and writing.
@@ -21,8 +22,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn of(arguments: &Bench) -> Plan {
-        match (arguments.rounds, arguments.quick) {
+    /// Where a run is to be compared with an earlier one, it has as many rounds as that.
+    pub fn of(arguments: &Bench, against: Option<&Results>) -> Plan {
+        let rounds = arguments.rounds.or_else(|| Some(against?.rounds.max(1)));
+        match (rounds, arguments.quick) {
             (Some(rounds), _) => Plan { least: rounds, most: rounds, budget: None },
             (None, true) => Plan { least: QUICK_ROUNDS.0, most: QUICK_ROUNDS.1, budget: Some(QUICK_BUDGET) },
             (None, false) => Plan { least: FULL_ROUNDS, most: FULL_ROUNDS, budget: None },

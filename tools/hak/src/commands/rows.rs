@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: MIT
 //! The rows of a run of the suite: which are chosen, their list, and their empty records.
 
+use std::path::Path;
+
 use anyhow::Result;
 
-use crate::allocators::{self, Allocator};
+use crate::allocators::{self, Allocator, HAKMEM};
+use crate::change;
 use crate::cli::{Bench, Choice};
 use crate::commands::plan::Plan;
 use crate::failure::{BAD_INPUT, failure};
 use crate::huge_pages;
 use crate::output;
 use crate::report;
-use crate::results::{self, Column};
+use crate::results::{self, Column, Results};
 use crate::suite::Row;
 
-pub fn chosen(arguments: &Bench, mut rows: Vec<Row>) -> Result<Vec<Row>> {
+pub fn chosen(arguments: &Bench, against: Option<&Results>, mut rows: Vec<Row>) -> Result<Vec<Row>> {
+    if let Some(then) = against {
+        rows.retain(|row| matches!(change::comparable(then, &begun(row, &[])), Ok(Some(_))));
+        if rows.is_empty() {
+            let file = then.file.as_deref().unwrap_or(Path::new("")).display();
+            return Err(failure(BAD_INPUT, format!("{file}: the suite has none of its rows any more")));
+        }
+    }
     if arguments.quick {
         rows.retain(|row| row.quick);
     }
@@ -26,6 +36,23 @@ pub fn chosen(arguments: &Bench, mut rows: Vec<Row>) -> Result<Vec<Row>> {
         return Err(failure(BAD_INPUT, "no row of the suite is chosen; see hak bench --list"));
     }
     Ok(rows)
+}
+
+pub fn is_quick(arguments: &Bench, against: Option<&Results>) -> bool {
+    arguments.quick || (arguments.filter.is_none() && against.is_some_and(|then| then.quick))
+}
+
+/// Others have nothing to be compared with. Those that were asked for by name run as well.
+pub fn only_those_of(then: &Results, choice: &Choice, allocators: &mut Vec<Allocator>) -> Result<()> {
+    let given = |name: &str| choice.allocator.iter().any(|text| text.split('=').next() == Some(name));
+    let was_there = |name: &str| then.allocators.iter().any(|allocator| allocator.name == name);
+    if choice.allocators.is_empty() {
+        allocators.retain(|allocator| was_there(&allocator.name) || given(&allocator.name));
+    }
+    if allocators.iter().all(|allocator| allocator.name != HAKMEM) {
+        return Err(failure(BAD_INPUT, "--against shows what has changed for hakmem, which would not run"));
+    }
+    Ok(())
 }
 
 /// With the time that they would take.

@@ -5,6 +5,7 @@ use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::analysis::Against;
+use crate::report::changes;
 use crate::report::charts::{self, Course, Named};
 use crate::report::colours::Colours;
 use crate::report::format;
@@ -17,7 +18,7 @@ const STYLE: &str = include_str!("page.css");
 
 /// Of the first results in full; of several also their course. Ratios are to the baseline, or to the
 /// best where that is asked for.
-pub fn page(all: &[&Results], best: bool) -> Result<String> {
+pub fn page(all: &[&Results], against: Option<&Results>, best: bool) -> Result<String> {
     let results = all[0];
     let names = all.iter().flat_map(|results| results.allocators.iter().map(|allocator| allocator.name.clone()));
     let colours = Colours::new(names);
@@ -41,6 +42,7 @@ pub fn page(all: &[&Results], best: bool) -> Result<String> {
             @if results.state != State::Complete {
                 p.failed { "The measurement was interrupted. Here is what there was until then." }
             }
+            @if let Some(then) = against { (changes::page(&changes::told(then, results))) }
             (body)
             @if all.len() > 1 { (over_files(&history::of(all), &colours, results)?) }
             (folded("Allocators", allocators(results)))

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 pub mod heaps;
 pub mod made;
+pub mod suites;
 pub mod terminals;
 pub mod trees;
 

@@ -193,7 +193,7 @@ pub fn preloaded_system() -> Allocator {
     Allocator { library: library::installed("libc.so.6"), ..system() }
 }
 
-fn system() -> Allocator {
+pub fn system() -> Allocator {
     // SAFETY: the function returns a constant string.
     let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
     Allocator {

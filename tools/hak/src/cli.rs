@@ -225,9 +225,9 @@ pub struct Peers {
 /// with another allocator. Each row proves which allocator served it. Rows that fail or cannot run
 /// are reported with the reason, never dropped; only failures make the exit code 1, not commands that
 /// a row needs and the machine lacks. Every sample goes to DIR/<date>-<quick|full>.json and
-/// .csv, which are kept up to date; Ctrl-C keeps what was measured.
+/// .csv, which are kept up to date; Ctrl-C keeps what was measured, and --resume goes on, also after a crash.
 ///
-/// The whole suite takes hours, the quick one twelve minutes. How long a choice takes, --list says before
+/// The whole suite takes up to three hours, the quick one twelve minutes. How long a choice takes, --list says before
 /// anything runs, given the same options: time grows with rows, rounds and allocators.
 #[derive(Args)]
 #[command(after_help = "\
@@ -245,9 +245,21 @@ pub struct Bench {
     /// Only rows whose name or family contains this, in either case
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
-    /// How many rounds [default: 5; with --quick 4 to 12, as many as fit into the time]
+    /// How many rounds [default: as many as fit into the time: 1 to 5, with --quick 4 to 12]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
+    /// No more rounds than fit into this time, but one in any case: 90m, 3h
+    ///
+    /// Foretold from what the rows have taken in the rounds before.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub within: Option<Duration>,
+    /// Go on with the interrupted run of this result file, from the row on that it was in
+    ///
+    /// With its rows, allocators and rounds. Refused if the suite, a library, a workload or the machine is not the
+    /// one that it was.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "filter", "rounds", "within", "results", "list",
+        "allocators", "allocator"])]
+    pub resume: Option<PathBuf>,
     /// A directory to write the results to [default: bench/results in the source tree]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
@@ -416,11 +428,12 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "ms" => Some(1),
         "s" => Some(1000),
         "m" => Some(60_000),
+        "h" => Some(3_600_000),
         _ => None,
     };
     match (number.filter(|number| *number > 0), milliseconds) {
         (Some(number), Some(each)) => Ok(Duration::from_millis(u64::from(number) * each)),
-        _ => Err("expected a whole number with ms, s or m, as 500ms".into()),
+        _ => Err("expected a whole number with ms, s, m or h, as 500ms".into()),
     }
 }
 

@@ -136,6 +136,8 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
         file.as_file().set_permissions(old.permissions())?;
     }
+    // Or a power cut could leave the new name with nothing in it.
+    file.as_file().sync_data()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! The result file: everything that was measured, sample by sample.
 //!
-//! A file is written after every round, so that an end at any time loses little. Fields are only
-//! ever added within a version; a change of meaning makes a new version.
+//! A file is written after every round, of the suite after every row, so that an end at any time loses
+//! little. Fields are only ever added within a version; a change of meaning makes a new version.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::allocators::Allocator;
 use crate::change;
+use crate::commands::plan::Plan;
 use crate::failure::{BAD_INPUT, failure};
 use crate::machine::Machine;
 use crate::measure::Ran;
@@ -44,6 +45,21 @@ pub struct Results {
     pub rounds: u32,
     pub allocators: Vec<Allocator>,
     pub rows: Vec<Row>,
+    /// What a run of the suite was to be. With it an interrupted one can go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    /// How long it has measured.
+    #[serde(default)]
+    pub spent_seconds: f64,
+    /// The process that measures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+    /// When it went on after an end before the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<String>,
+    /// The fingerprint of the list of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
     /// Of the files that the suite runs: name and fingerprint. Of `hak bench` only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub work: BTreeMap<String, String>,
@@ -89,6 +105,9 @@ pub struct Row {
     /// Why it has only the column "as shipped": no other allocator can serve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<String>,
+    /// What its latest round took under all allocators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_seconds: Option<f64>,
     pub columns: Vec<Column>,
 }
 
@@ -153,6 +172,11 @@ impl Results {
             rounds,
             allocators,
             rows: Vec::new(),
+            plan: None,
+            spent_seconds: 0.0,
+            process: Some(std::process::id()),
+            resumed: Vec::new(),
+            suite: None,
             work: BTreeMap::new(),
             file: None,
         }
@@ -261,6 +285,6 @@ impl Column {
     }
 }
 
-fn now() -> String {
+pub fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

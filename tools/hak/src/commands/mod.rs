@@ -2,6 +2,7 @@
 //! One module for each subcommand. Each returns the exit code.
 
 pub mod bench;
+mod benchmark;
 pub mod compare;
 mod comparison_end;
 pub mod diff;
@@ -11,9 +12,10 @@ pub mod generate;
 pub mod inspect;
 pub mod install;
 pub mod peers;
-mod plan;
+pub mod plan;
 pub mod profile;
 pub mod report;
+mod resume;
 pub mod rows;
 pub mod run;
 mod run_statistics;

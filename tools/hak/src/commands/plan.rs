@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cli::Bench;
 use crate::results::Results;
 use crate::suite::{Kind, Row};
@@ -10,14 +12,18 @@ use crate::suite::{Kind, Row};
 /// `--quick` promises twelve minutes; the rest is for reading and writing.
 const QUICK_BUDGET: Duration = Duration::from_secs(700);
 const QUICK_ROUNDS: (u32, u32) = (4, 12);
-const FULL_ROUNDS: u32 = 5;
+/// The whole suite ends within three hours; the rest is for reading and writing.
+const FULL_BUDGET: Duration = Duration::from_secs(175 * 60);
+const FULL_ROUNDS: (u32, u32) = (1, 5);
 
 /// What a run takes beside the program: free memory is warmed, files are made and read.
 const AROUND_A_RUN: f64 = 0.03;
 
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub least: u32,
     pub most: u32,
+    /// There are no more rounds than fit into it, but the least in any case.
     pub budget: Option<Duration>,
 }
 
@@ -25,10 +31,12 @@ impl Plan {
     /// Where a run is to be compared with an earlier one, it has as many rounds as that.
     pub fn of(arguments: &Bench, against: Option<&Results>) -> Plan {
         let rounds = arguments.rounds.or_else(|| Some(against?.rounds.max(1)));
-        match (rounds, arguments.quick) {
-            (Some(rounds), _) => Plan { least: rounds, most: rounds, budget: None },
-            (None, true) => Plan { least: QUICK_ROUNDS.0, most: QUICK_ROUNDS.1, budget: Some(QUICK_BUDGET) },
-            (None, false) => Plan { least: FULL_ROUNDS, most: FULL_ROUNDS, budget: None },
+        let ((least, most), budget) =
+            if arguments.quick { (QUICK_ROUNDS, QUICK_BUDGET) } else { (FULL_ROUNDS, FULL_BUDGET) };
+        match (rounds, arguments.within) {
+            (rounds, Some(budget)) => Plan { least: 1, most: rounds.unwrap_or(QUICK_ROUNDS.1), budget: Some(budget) },
+            (Some(rounds), None) => Plan { least: rounds, most: rounds, budget: None },
+            (None, None) => Plan { least, most, budget: Some(budget) },
         }
     }
 
@@ -77,7 +85,10 @@ fn roughly(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::{Cli, Command};
     use crate::suite;
 
     fn rows(text: &str) -> Vec<Row> {
@@ -103,6 +114,29 @@ mod tests {
         assert_eq!(of("0.97"), Duration::from_secs(120), "all rounds fit");
         assert_eq!(of("9.97"), Duration::from_secs(585), "some");
         assert_eq!(of("29.97"), Duration::from_secs(1200), "not even the fewest");
+    }
+
+    #[test]
+    fn the_whole_suite_ends_in_time_and_so_does_what_is_told_to() {
+        let of = |options: &[&str]| {
+            let words = ["hak", "bench"].iter().chain(options);
+            match Cli::parse_from(words).command {
+                Command::Bench(bench) => Plan::of(&bench, None),
+                _ => unreachable!(),
+            }
+        };
+        let parts = |options: &[&str]| {
+            let plan = of(options);
+            (plan.least, plan.most, plan.budget.map(|budget| budget.as_secs()))
+        };
+        assert_eq!(parts(&[]), (1, 5, Some(10_500)));
+        assert_eq!(parts(&["--quick"]), (4, 12, Some(700)));
+        assert_eq!(parts(&["--rounds", "7"]), (7, 7, None));
+        assert_eq!(parts(&["--within", "2h"]), (1, 12, Some(7200)));
+        assert_eq!(parts(&["--quick", "--within", "90s", "--rounds", "3"]), (1, 3, Some(90)));
+        // Rows of an hour under nine allocators: a round is begun in any case, and that is foretold.
+        let hours = rows("name='a'\nkind='workload'\nseconds=3599.97");
+        assert!(of(&[]).describe(&hours, 9).ends_with("about 10.0 hours"));
     }
 
     #[test]

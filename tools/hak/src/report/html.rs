@@ -49,6 +49,7 @@ pub fn page(all: &[&Results], against: Option<&Results>, best: bool) -> Result<S
             p.soft { (stats::how_noise_is_told()) }
             p.soft {
                 (results.started) " · " (results.machine.line()) " · " (results.rounds) " rounds"
+                @if !results.resumed.is_empty() { " · went on after an interruption: " (results.resumed.join(", ")) }
                 @if let Some(commit) = &results.commit { " · hakmem " (commit) }
                 " · made by hak " (results.tool_version)
             }

@@ -26,6 +26,9 @@ pub fn tables(all: &[&Results], against: Option<&Results>, best: bool) -> Result
     writeln!(out, "# Measurements\n")?;
     writeln!(out, "- Machine: {}", results.machine.line())?;
     writeln!(out, "- Begun: {}; rounds: {}", results.started, results.rounds)?;
+    if !results.resumed.is_empty() {
+        writeln!(out, "- Went on after an interruption: {}", results.resumed.join(", "))?;
+    }
     if let Some(commit) = &results.commit {
         writeln!(out, "- hakmem at commit {commit}")?;
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks suite.toml: every row is well formed, what it names exists, and every
-workload row passes with --verify, with little work.
+workload row passes with --verify, with little work, and so do the ends of sweeps.
 
     check_suite.py [--workloads DIRECTORY]      default: build/bench
 
@@ -11,6 +11,7 @@ SPDX-License-Identifier: MIT
 """
 import argparse
 import ast
+import itertools
 import os
 import re
 import shutil
@@ -25,7 +26,8 @@ PROGRAMS = HERE / "programs"
 REQUIRED = {"name": str, "family": str, "kind": str, "command": list}
 OPTIONAL = {"threads": int, "quick": bool, "max_rounds": int, "prepare": list, "directory": str, "environment": dict,
             "needs": list, "huge_pages": str, "memory_only": bool, "seconds": float, "timeout_seconds": int}
-FAMILIES = {"reports", "literature", "latency", "programs"}
+SWEEP_KEYS = {"name", "command", "x", "line", "max_rounds", "seconds", "bytes_per_x"}
+FAMILIES = {"reports", "literature", "latency", "programs", "sweeps"}
 HUGE_PAGES = {"always", "madvise", "never"}
 KINDS = {"workload", "program", "driver"}
 PLACEHOLDERS = {"workloads", "programs", "inputs", "scratch"}
@@ -170,10 +172,38 @@ def options_of(words):
     return {word: value for word, value in zip(words, words[1:]) if word.startswith("--")}
 
 
+def rows_of_sweep(sweep):
+    """The rows at the ends of each curve; hak itself makes the others in the same way, and refuses what is no sweep."""
+    axes = [sweep["x"]] + [sweep[key] for key in ("line",) if key in sweep]
+    ends = [(axis["values"][0], axis["values"][-1]) for axis in axes]
+    for values in itertools.product(*ends):
+        row = {"name": f"{sweep['name']}: {values}", "family": "sweeps", "kind": "workload"}
+        row["command"] = sweep["command"]
+        for axis, value in zip(axes, values):
+            filled = str(value // axis.get("per", 1))
+            row["command"] = [word.replace(f"{{{axis['key']}}}", filled) for word in row["command"]]
+            if axis["name"] == "threads":
+                row["threads"] = value
+        yield row
+
+
+def short_of_sweep(row):
+    """With so few blocks that the check of all of them is short."""
+    few = {"--slots": 1000, "--batch": 64}
+    words = row["command"][:]
+    for index, word in enumerate(words[:-1]):
+        if word in few:
+            words[index + 1] = str(min(int(words[index + 1]), few[word]))
+    return {**row, "command": words}
+
+
 def check(suite, workloads):
     """(row name, what is wrong) for everything that is, and the programs that are not installed."""
     errors, missing = [], set()
-    rows = suite["row"]
+    rows = suite["row"][:]
+    for sweep in suite.get("sweep", []):
+        errors += [(sweep.get("name", "?"), f"has an unknown key {key}") for key in sweep.keys() - SWEEP_KEYS]
+        rows += map(short_of_sweep, rows_of_sweep(sweep))
     for name, count in Counter(row.get("name") for row in rows).items():
         if count > 1:
             errors.append((name, f"is the name of {count} rows"))
@@ -209,7 +239,8 @@ def main():
     errors, missing = check(suite, workloads)
     for name, error in errors:
         print(f"{name}: {error}", file=sys.stderr)
-    print(f"{len(suite['row'])} rows, {len(errors)} errors; not installed: {', '.join(sorted(missing)) or 'nothing'}")
+    counts = f"{len(suite['row'])} rows, {len(suite.get('sweep', []))} sweeps, {len(errors)} errors"
+    print(f"{counts}; not installed: {', '.join(sorted(missing)) or 'nothing'}")
     sys.exit(1 if errors else 0)
 
 

@@ -13,6 +13,8 @@ pub enum Measure {
     /// The time of single calls at their worst.
     Latency,
     Memory,
+    /// The time in a sweep, which has no part in any mean: it is the same work at many sizes.
+    Sweep,
 }
 
 impl Measure {
@@ -26,11 +28,14 @@ impl Measure {
             Measure::Time => "time",
             Measure::Latency => "latency",
             Measure::Memory => "memory",
+            Measure::Sweep => "sweeps",
         }
     }
 
     fn of(self, row: &Row, sample: &Sample) -> Option<f64> {
         match self {
+            Measure::Sweep => sample.figure.filter(|_| row.sweep.is_some()),
+            _ if row.sweep.is_some() => None,
             Measure::Time => sample.figure.filter(|_| !row.is_latency()),
             Measure::Latency => sample.figure.filter(|_| row.is_latency()),
             Measure::Memory => Some(sample.memory_mib),
@@ -43,12 +48,14 @@ impl Measure {
         match self {
             Measure::Time => key().filter(|_| !row.is_latency()),
             Measure::Latency => key().filter(|_| row.is_latency()),
+            Measure::Sweep => key(),
             Measure::Memory => Some(format!("{}, MiB", row.memory)),
         }
     }
 
     fn more_is_better(self, row: &Row) -> bool {
-        self == Measure::Time && row.figure.as_ref().is_some_and(|figure| figure.more_is_better)
+        matches!(self, Measure::Time | Measure::Sweep)
+            && row.figure.as_ref().is_some_and(|figure| figure.more_is_better)
     }
 
     /// What a value costs: less is better. Of operations per second, the time of one.

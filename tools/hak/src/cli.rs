@@ -98,6 +98,9 @@ pub struct Exports {
     /// Write tables in Markdown to this file
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
+    /// Write the curves of sweeps as SVG files to this directory, and show them in --markdown's document
+    #[arg(long, value_name = "DIR", requires = "markdown")]
+    pub pictures: Option<PathBuf>,
     /// Write every sample as a line of CSV to this file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
@@ -227,6 +230,9 @@ pub struct Peers {
 /// a row needs and the machine lacks. Every sample goes to DIR/<date>-<quick|full>.json and
 /// .csv, which are kept up to date; Ctrl-C keeps what was measured, and --resume goes on, also after a crash.
 ///
+/// Sweeps run one workload at many values of a parameter, and then between those where hakmem stops being the best,
+/// or begins to be, until that is known to a quarter.
+///
 /// The whole suite takes up to three hours, the quick one twelve minutes. How long a choice takes, --list says before
 /// anything runs, given the same options: time grows with rows, rounds and allocators.
 #[derive(Args)]
@@ -289,6 +295,7 @@ pub struct Bench {
 Examples:
   hak report bench/results/2026-01-31T120000Z-quick.json
   hak report --html report.html --markdown docs/benchmarks.md new.json old.json
+  hak report --markdown docs/benchmarks.md --pictures docs/images full.json
   hak report --against old.json new.json")]
 pub struct Report {
     /// Result files of `hak bench` or `hak compare --json`

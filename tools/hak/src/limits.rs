@@ -145,6 +145,7 @@ mod tests {
             huge_pages: None,
             not_run: None,
             alone: None,
+            sweep: None,
             took_seconds: None,
             columns,
         }

@@ -19,6 +19,7 @@ use crate::machine::Machine;
 use crate::measure::Ran;
 use crate::process::Usage;
 use crate::proof::Proof;
+use crate::sweep::Point;
 
 const FORMAT: &str = "hak results";
 const VERSION: u32 = 1;
@@ -54,6 +55,9 @@ pub struct Results {
     /// The process that measures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
+    /// All its rounds are done, and what is left is to look for crossovers.
+    #[serde(default)]
+    pub is_probing: bool,
     /// When it went on after an end before the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<String>,
@@ -105,6 +109,9 @@ pub struct Row {
     /// Why it has only the column "as shipped": no other allocator can serve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<String>,
+    /// Where it lies in a sweep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Point>,
     /// What its latest round took under all allocators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took_seconds: Option<f64>,
@@ -175,6 +182,7 @@ impl Results {
             plan: None,
             spent_seconds: 0.0,
             process: Some(std::process::id()),
+            is_probing: false,
             resumed: Vec::new(),
             suite: None,
             work: BTreeMap::new(),

@@ -14,6 +14,7 @@ use crate::failure::{BAD_INPUT, failure};
 use crate::fingerprint;
 use crate::huge_pages::Setting;
 use crate::places::{self, Build};
+use crate::sweep::{Point, Sweep};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -63,6 +64,12 @@ pub struct Row {
     seconds: Option<f64>,
     #[serde(default = "usual_timeout")]
     timeout_seconds: f64,
+    /// It needs so much free memory.
+    #[serde(skip)]
+    pub memory_mib: u64,
+    /// Of which sweep it is a part, and where in it.
+    #[serde(skip)]
+    pub point: Option<(Sweep, Point)>,
 }
 
 /// Most rows are made to take as long under most allocators; others say so themselves.
@@ -82,6 +89,8 @@ fn usual_timeout() -> f64 {
 struct File {
     #[serde(default)]
     row: Vec<Row>,
+    #[serde(default)]
+    sweep: Vec<Sweep>,
 }
 
 pub fn default_file() -> PathBuf {
@@ -95,7 +104,11 @@ pub fn read(path: &Path) -> Result<Vec<Row>> {
 }
 
 pub fn parse(text: &str) -> Result<Vec<Row>, String> {
-    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let mut file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    for sweep in &file.sweep {
+        sweep.check()?;
+        file.row.extend(sweep.rows());
+    }
     let mut names = HashSet::new();
     for row in &file.row {
         if !names.insert(&row.name) {
@@ -157,6 +170,29 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 impl Row {
+    /// One that needs nothing but its workload.
+    pub fn workload(name: String, family: &str, command: Vec<String>, seconds: Option<f64>) -> Row {
+        Row {
+            name,
+            family: family.into(),
+            kind: Kind::Workload,
+            command,
+            threads: one(),
+            quick: false,
+            max_rounds: None,
+            prepare: None,
+            directory: None,
+            environment: BTreeMap::new(),
+            needs: Vec::new(),
+            huge_pages: None,
+            memory_only: false,
+            seconds,
+            timeout_seconds: usual_timeout(),
+            memory_mib: 0,
+            point: None,
+        }
+    }
+
     /// Of one run.
     pub fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(if self.quick { USUAL_QUICK_SECONDS } else { USUAL_SECONDS })

@@ -76,7 +76,7 @@ fn go_on(arguments: &Bench, json: &Path) -> Result<u8> {
     let file = arguments.suite.clone().unwrap_or_else(suite::default_file);
     let build = Build::find(arguments.choice.build.as_deref());
     let places = Placeholders::new(&file, &build);
-    let rows = resume::rows(&results, suite::read(&file)?);
+    let rows = resume::rows(&results, &suite::read(&file)?);
     need_workloads(&build, &rows)?;
     resume::check(&results, &rows, &file, &places)?;
     let plan = results.plan.clone().expect("it was checked");

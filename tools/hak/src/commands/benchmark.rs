@@ -11,22 +11,32 @@ use tempfile::TempDir;
 
 use crate::allocators::{self, Allocator};
 use crate::commands::plan::Plan;
+use crate::commands::rows;
+use crate::crossover::{self, Crossover};
 use crate::failure::{INTERRUPTED, SOMETHING_FAILED};
 use crate::figure;
 use crate::helpers::Helpers;
 use crate::huge_pages::Control;
 use crate::interrupt;
+use crate::machine;
 use crate::measure::{self, Ran, Stop};
 use crate::output::{self, Output, say};
 use crate::process::{self, Job};
 use crate::progress::Progress;
 use crate::report;
 use crate::results::{Column, Results, Sample, State};
+use crate::stats::MIN_ROUNDS;
 use crate::suite::{Kind as RowKind, Placeholders, Row};
 use crate::warm;
 
 /// Of so many rounds the memory over time is kept.
 const COURSES: u32 = 1;
+
+/// Of the time that there is, what is kept for the crossovers of sweeps.
+const SHARE_OF_PROBES: f64 = 0.05;
+
+/// Of a value that lies beside a crossover.
+const PROBE_ROUNDS: u32 = MIN_ROUNDS as u32;
 
 /// The lines of all samples are written at least this far apart, but after each round in any case.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
@@ -99,7 +109,8 @@ impl Benchmark {
             }
             self.prepare(index);
         }
-        for round in self.results.rounds + 1..=self.plan.most {
+        let rounds = if self.results.is_probing { 0 } else { self.plan.most };
+        for round in self.results.rounds + 1..=rounds {
             if self.round(round) {
                 return true;
             }
@@ -114,7 +125,45 @@ impl Benchmark {
                 self.announce(rounds, end);
             }
         }
-        false
+        self.results.is_probing = true;
+        self.look_for_crossovers()
+    }
+
+    /// Halves the distance on a curve between a value at which hakmem is ahead and one at which it is behind, until
+    /// they are near, or the time is over. Whether it was interrupted.
+    fn look_for_crossovers(&mut self) -> bool {
+        let mut of_one = Duration::ZERO;
+        loop {
+            if let Some(index) = (0..self.rows.len()).find(|index| !self.is_probed(*index)) {
+                let start = Instant::now();
+                for round in 1..=PROBE_ROUNDS {
+                    if self.row_in_round(round, index) {
+                        return true;
+                    }
+                }
+                of_one = start.elapsed();
+            }
+            let is_over = self.plan.budget.is_some_and(|budget| self.elapsed() + of_one > budget);
+            let next = crossover::widest(&self.results, |one| self.between(one).is_none()).filter(|_| !is_over);
+            let Some(row) = next.and_then(|one| self.between(&one)) else { return false };
+            self.progress.part(&format!("  between two values: {}", row.name));
+            self.results.rows.push(rows::begun(&row, &self.allocators));
+            self.rows.push(row);
+        }
+    }
+
+    /// The row between the ends of a crossover, if there is one that has not been tried.
+    fn between(&self, crossover: &Crossover) -> Option<Row> {
+        let on_curve = |row: &&Row| row.point.as_ref().is_some_and(|(_, its)| its.is_on_curve_of(&crossover.point));
+        let (sweep, point) = self.rows.iter().find(on_curve)?.point.as_ref()?;
+        let x = sweep.between(crossover.low, crossover.high)?;
+        let row = sweep.row(x, point.line.as_ref().map(|(_, value)| *value), true);
+        self.rows.iter().all(|other| other.name != row.name).then_some(row)
+    }
+
+    fn is_probed(&self, index: usize) -> bool {
+        let is_probe = self.results.rows[index].sweep.as_ref().is_some_and(|point| point.is_probe);
+        !is_probe || (1..=PROBE_ROUNDS).all(|round| self.is_measured(round, index))
     }
 
     /// From what its rows took the last time.
@@ -127,6 +176,8 @@ impl Benchmark {
     /// How many rounds there will be, and when they end; the first takes longest, since it proves.
     fn foresee(&self, budget: Duration, done: u32, elapsed: Duration) -> (u32, Duration) {
         let plan = &self.plan;
+        let has_sweeps = self.rows.iter().any(|row| row.point.is_some());
+        let budget = if has_sweeps { budget.mul_f64(1.0 - SHARE_OF_PROBES) } else { budget };
         let mut rounds = done;
         let mut end = elapsed;
         while rounds < plan.most {
@@ -165,7 +216,11 @@ impl Benchmark {
         let missing = row.needs.iter().find(|command| which::which(command).is_err());
         let missing = missing.map(|command| format!("no {command}"));
         let refused = || row.huge_pages.and_then(|setting| Control::of_system().refuses(setting));
-        let reason = match missing.or_else(refused) {
+        let no_room = || {
+            let lacks = machine::available_bytes() >> 20 < row.memory_mib;
+            lacks.then(|| format!("it needs {} MiB of free memory", row.memory_mib))
+        };
+        let reason = match missing.or_else(refused).or_else(no_room) {
             Some(reason) => Some(reason),
             None => match self.run_preparation(row) {
                 Err(_) if interrupt::requested() => None, // Ctrl-C ended it as well
@@ -209,36 +264,48 @@ impl Benchmark {
     fn round(&mut self, round: u32) -> bool {
         self.progress.part(&format!("round {round}"));
         for index in 0..self.rows.len() {
-            if !self.runs_in(round, index) || self.is_measured(round, index) {
+            if !self.runs_in(round, index) {
                 self.progress.done(self.allocators.len() as u64);
                 continue;
             }
-            if round == 1 {
+            if round == 1 && !self.is_measured(round, index) {
                 let row = &self.rows[index];
                 self.progress.part(&format!("  {}/{} {}", index + 1, self.rows.len(), row.name));
             }
-            let row_start = Instant::now();
-            // Those of a row in a round meet the same minute of the machine: what was interrupted there begins anew.
-            for column in &mut self.results.rows[index].columns {
-                column.samples.retain(|sample| sample.round != round);
+            if self.row_in_round(round, index) {
+                return true;
             }
-            let count = self.allocators.len();
-            let first = (round as usize + index) % count;
-            // The first run after another row's meets files, caches and memory that are colder than
-            // for those after it: it does not count.
-            let _ = self.one(round, index, first);
-            for which in (first..count).chain(0..first) {
-                if let Some(sample) = self.one(round, index, which) {
-                    self.results.rows[index].columns[which].samples.push(sample);
-                }
-                if interrupt::requested() {
-                    return true;
-                }
-                self.progress.done(1);
-            }
-            self.results.rows[index].took_seconds = Some(row_start.elapsed().as_secs_f64());
-            self.keep();
         }
+        false
+    }
+
+    /// A row under all allocators, unless that is done. Whether it was interrupted.
+    fn row_in_round(&mut self, round: u32, index: usize) -> bool {
+        let count = self.allocators.len();
+        if self.is_measured(round, index) {
+            self.progress.done(count as u64);
+            return false;
+        }
+        let row_start = Instant::now();
+        // Those of a row in a round meet the same minute of the machine: what was interrupted there begins anew.
+        for column in &mut self.results.rows[index].columns {
+            column.samples.retain(|sample| sample.round != round);
+        }
+        let first = (round as usize + index) % count;
+        // The first run after another row's meets files, caches and memory that are colder than
+        // for those after it: it does not count.
+        let _ = self.one(round, index, first);
+        for which in (first..count).chain(0..first) {
+            if let Some(sample) = self.one(round, index, which) {
+                self.results.rows[index].columns[which].samples.push(sample);
+            }
+            if interrupt::requested() {
+                return true;
+            }
+            self.progress.done(1);
+        }
+        self.results.rows[index].took_seconds = Some(row_start.elapsed().as_secs_f64());
+        self.keep();
         false
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! The files that a command is asked for, and their forms.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -34,13 +34,46 @@ impl Form {
     }
 
     /// The first of the results in full; only a page and Markdown show others beside it.
-    fn text(self, all: &[&Results], against: Option<&Results>, best: bool) -> Result<Vec<u8>> {
+    fn text(self, all: &[&Results], with: &Exports) -> Result<Vec<u8>> {
+        let (against, best) = (with.against(), with.best);
+        let pictures = with.pictures.as_ref().map(|pictures| pictures.named.as_str());
         match self {
             Form::Json => Ok(all[0].json()?.into_bytes()),
             Form::Html => Ok(report::html::page(all, against, best)?.into_bytes()),
-            Form::Markdown => Ok(report::markdown::tables(all, against, best)?.into_bytes()),
+            Form::Markdown => Ok(report::markdown::tables(all, against, pictures, best)?.into_bytes()),
             Form::Csv => report::csv::samples(all[0]),
         }
+    }
+}
+
+/// Of sweeps.
+struct Pictures {
+    directory: PathBuf,
+    /// The directory as the document names it.
+    named: String,
+}
+
+impl Pictures {
+    fn of(directory: &Path, document: Option<&Path>) -> Result<Pictures> {
+        let bad = |error: std::io::Error| failure(BAD_INPUT, format!("{}: {error}", directory.display()));
+        let whole = directory.canonicalize().map_err(bad)?;
+        let beside = document.and_then(Path::parent).map(|parent| match parent {
+            parent if parent == Path::new("") => Path::new("."),
+            parent => parent,
+        });
+        let beside = beside.and_then(|parent| parent.canonicalize().ok());
+        let named = beside.and_then(|parent| whole.strip_prefix(parent).map(Path::to_path_buf).ok());
+        let named = named.unwrap_or_else(|| whole.clone()).to_string_lossy().into_owned();
+        Ok(Pictures { directory: whole, named })
+    }
+
+    fn write(&self, results: &Results) -> Result<()> {
+        for (name, svg) in report::sweeps::pictures(results)? {
+            let output = Output::of(&self.directory.join(name))?;
+            output.write(svg.as_bytes())?;
+            output::say(format_args!("hak: wrote {output}"));
+        }
+        Ok(())
     }
 }
 
@@ -48,6 +81,7 @@ pub struct Exports {
     files: Vec<(Form, Output)>,
     /// An earlier run of the suite, the change since which is shown.
     against: Option<Results>,
+    pictures: Option<Pictures>,
     /// Ratios are to the best instead of the baseline.
     best: bool,
 }
@@ -72,7 +106,9 @@ impl Exports {
         if wanted.iter().filter(|(_, output)| *output == Output::Standard).count() > 1 {
             return Err(failure(BAD_INPUT, "only one file can be standard output"));
         }
-        Ok(Exports { files: wanted, against, best: given.best })
+        let document = given.markdown.as_deref();
+        let pictures = given.pictures.as_deref().map(|directory| Pictures::of(directory, document)).transpose()?;
+        Ok(Exports { files: wanted, against, pictures, best: given.best })
     }
 
     pub fn is_empty(&self) -> bool {
@@ -99,14 +135,18 @@ impl Exports {
     /// Between rounds: the files with every sample.
     pub fn keep(&self, results: &Results) -> Result<()> {
         let mut kept = self.files.iter().filter(|(form, output)| *form == Form::Json && output.can_be_replaced());
-        kept.try_for_each(|(form, output)| output.write(&form.text(&[results], self.against(), self.best)?))
+        kept.try_for_each(|(form, output)| output.write(&form.text(&[results], self)?))
     }
 
     /// All of them, whether or not one fails. The exit code.
     pub fn write(&self, all: &[&Results]) -> u8 {
         let mut code = 0;
+        if let Some(Err(error)) = self.pictures.as_ref().map(|pictures| pictures.write(all[0])) {
+            output::say(format_args!("hak: {error:#}"));
+            code = SOMETHING_FAILED;
+        }
         for (form, output) in &self.files {
-            match form.text(all, self.against(), self.best).and_then(|text| output.write(&text)) {
+            match form.text(all, self).and_then(|text| output.write(&text)) {
                 Ok(()) if *output == Output::Standard => {}
                 Ok(()) => output::say(format_args!("hak: wrote {output}")),
                 Err(error) => {

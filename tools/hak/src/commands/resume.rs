@@ -40,9 +40,16 @@ fn is_hak(process: u32) -> bool {
 }
 
 /// In the order of the file.
-pub fn rows(results: &Results, suite: Vec<Row>) -> Vec<Row> {
-    let mut suite: BTreeMap<String, Row> = suite.into_iter().map(|row| (row.name.clone(), row)).collect();
-    results.rows.iter().filter_map(|row| suite.remove(&row.name)).collect()
+pub fn rows(results: &Results, suite: &[Row]) -> Vec<Row> {
+    let by_name: BTreeMap<&str, &Row> = suite.iter().map(|row| (row.name.as_str(), row)).collect();
+    let probe = |row: &results::Row| {
+        let point = row.sweep.as_ref().filter(|point| point.is_probe)?;
+        let points = suite.iter().filter_map(|row| row.point.as_ref());
+        let (sweep, _) = points.into_iter().find(|(_, other)| other.is_on_curve_of(point))?;
+        Some(sweep.row(point.x, point.line.as_ref().map(|(_, value)| *value), true))
+    };
+    let of_suite = |row: &results::Row| by_name.get(row.name.as_str()).map(|row| (*row).clone());
+    results.rows.iter().filter_map(|row| of_suite(row).or_else(|| probe(row))).collect()
 }
 
 pub fn check(results: &Results, rows: &[Row], suite: &Path, places: &Placeholders) -> Result<()> {

@@ -87,6 +87,7 @@ pub fn begun(row: &Row, allocators: &[Allocator]) -> results::Row {
         huge_pages: Some(huge_pages::name_of(row.huge_pages)),
         not_run: None,
         alone: None,
+        sweep: row.point.as_ref().map(|(_, point)| point.clone()),
         took_seconds: None,
         columns: allocators.iter().map(|allocator| Column::new(&allocator.name)).collect(),
     }

@@ -23,8 +23,11 @@ pub struct Told<'a> {
 }
 
 pub fn told<'a>(then: &Results, now: &'a Results) -> Told<'a> {
-    let tables = Measure::ALL.map(|measure| change::between(then, now, measure));
-    let tables: Vec<Changes> = tables.into_iter().filter(|changes| !changes.rows.is_empty()).collect();
+    let measures = Measure::ALL.into_iter().chain([Measure::Sweep]);
+    let tables: Vec<Changes> = measures
+        .map(|measure| change::between(then, now, measure))
+        .filter(|changes| !changes.rows.is_empty())
+        .collect();
     let label = history::labels(&[then]).remove(0);
     Told {
         heading: format!("Against {label}"),

@@ -304,6 +304,10 @@ pub fn courses(title: &str, files: &[String], y_name: &str, named: &Named, cours
     })
 }
 
+mod sweep;
+
+pub use sweep::{Curve, Sweep, sweep, sweep_file};
+
 #[cfg(test)]
 mod tests {
     use super::*;

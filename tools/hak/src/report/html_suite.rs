@@ -12,6 +12,7 @@ use crate::report::colours::Colours;
 use crate::report::format;
 use crate::report::html::{answer, figure, folded};
 use crate::report::html_rows;
+use crate::report::sweeps;
 use crate::results::{Results, Row};
 use crate::stats::Difference;
 use crate::suite_verdict;
@@ -59,6 +60,7 @@ pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> 
         }
         p.soft { (analysis::definitions(against)) }
         (failures(results))
+        (sweeps::page(results, colours)?)
         @for (measure, _) in shown() {
             @let title = format!("Every row: relative {}", measure.name());
             (folded(&title, html_rows::heat_table(results, *measure, against)))

@@ -18,6 +18,7 @@ pub mod markdown;
 pub mod markdown_compare;
 pub mod markdown_form;
 pub mod metrics;
+pub mod sweeps;
 pub mod table;
 pub mod terminal;
 pub mod terminal_suite;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use crate::analysis::{self, Against, Measure};
 use crate::report::format;
+use crate::report::sweeps;
 use crate::report::table::{self, Fitted};
 use crate::report::told;
 use crate::results::{Kind, Results, Row, State};
@@ -25,6 +26,7 @@ pub fn summary(results: &Results, best: bool) -> String {
         out += &duel_table(results, measure, against, width);
     }
     out += &latency_tables(results, width);
+    out += &sweeps::text(results, width);
     out += &means_table(results, against, width);
     let not_run: Vec<&Row> = results.rows.iter().filter(|row| row.not_run.is_some()).collect();
     for row in &not_run {

@@ -295,7 +295,7 @@ pub struct Bench {
 Examples:
   hak report bench/results/2026-01-31T120000Z-quick.json
   hak report --html report.html --markdown docs/benchmarks.md new.json old.json
-  hak report --markdown docs/benchmarks.md --pictures docs/images full.json
+  hak report --each --markdown docs/benchmarks.md --pictures docs/images quick.json full.json
   hak report --against old.json new.json")]
 pub struct Report {
     /// Result files of `hak bench` or `hak compare --json`
@@ -304,6 +304,9 @@ pub struct Report {
     /// Show what has changed for hakmem since this earlier result file of `hak bench`, row by row with the noise
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
+    /// Report every file in full, one after the other, in --markdown's document
+    #[arg(long, requires = "markdown", conflicts_with = "against")]
+    pub each: bool,
     #[command(flatten)]
     pub exports: Exports,
 }

@@ -44,6 +44,7 @@ mod suite_verdict;
 mod sweep;
 mod syscalls;
 mod top;
+mod upstream;
 mod verdict;
 mod warm;
 mod work;

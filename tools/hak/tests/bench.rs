@@ -164,7 +164,7 @@ fn latencies_are_shown_beside_each_other_and_have_no_part_in_the_means() {
     }
     assert!(
         lines.iter().any(
-            |line| line.first().is_some_and(|name| name == "hakmem") && line.get(3).is_some_and(|rows| rows == "1")
+            |line| line.first().is_some_and(|name| name == "hakmem") && line.get(4).is_some_and(|rows| rows == "1")
         )
     );
     let results = json(&suite.results());

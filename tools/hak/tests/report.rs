@@ -32,9 +32,39 @@ fn html(files: &[PathBuf]) -> String {
 /// one there.
 #[test]
 fn the_table_in_markdown_is_as_it_was() {
-    let made = markdown(&[data("bench.json")]);
-    let golden = fs::read_to_string(data("bench.md")).unwrap();
+    // The day on which somebody looked what upstream has is another one after each look.
+    let without_day = |text: String| {
+        let lines = text.lines().filter(|line| !line.starts_with("Newest upstream: "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let made = without_day(markdown(&[data("bench.json")]));
+    let golden = without_day(fs::read_to_string(data("bench.md")).unwrap());
     assert_eq!(made, golden, "tests/data/bench.md differs from:\n{made}");
+}
+
+#[test]
+fn several_sets_can_stand_in_one_document_each_in_full() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut quick = json(&data("bench.json"));
+    quick["quick"] = true.into();
+    quick["allocators"][2]["name"] = "mimalloc3".into();
+    let mut full = json(&data("older.json"));
+    full["quick"] = false.into();
+    let files = [("quick.json", &quick), ("full.json", &full)].map(|(name, results)| {
+        let file = directory.path().join(name);
+        fs::write(&file, results.to_string()).unwrap();
+        file
+    });
+    let output = directory.path().join("out.md");
+    hak().args(["report", "--each"]).args(&files).arg("--markdown").arg(&output).assert().success();
+    let made = fs::read_to_string(output).unwrap();
+    let headings: Vec<&str> = made.lines().filter(|line| line.starts_with("# ") || line.starts_with("## ")).collect();
+    assert_eq!(headings, ["# Measurements", "## The quick set, 5 rows", "## The full set, 5 rows"]);
+    assert_eq!(made.matches("\n### Over all rows\n").count(), 2, "{made}");
+    let (first, second) = made.split_once("## The full set").unwrap();
+    assert!(first.contains("2026-02-01T12:00:00Z") && second.contains("2026-01-01T12:00:00Z"), "{made}");
+    assert!(first.contains("| mimalloc3 | 3.3.2 | ") && first.contains(" is out |"), "{first}");
+    hak().args(["report", "--each"]).args(&files).assert().code(2).stderr(contains("--markdown"));
 }
 
 #[test]

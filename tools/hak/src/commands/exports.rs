@@ -40,6 +40,7 @@ impl Form {
         match self {
             Form::Json => Ok(all[0].json()?.into_bytes()),
             Form::Html => Ok(report::html::page(all, against, best)?.into_bytes()),
+            Form::Markdown if with.each => Ok(report::markdown::each(all, pictures, best)?.into_bytes()),
             Form::Markdown => Ok(report::markdown::tables(all, against, pictures, best)?.into_bytes()),
             Form::Csv => report::csv::samples(all[0]),
         }
@@ -67,11 +68,13 @@ impl Pictures {
         Ok(Pictures { directory: whole, named })
     }
 
-    fn write(&self, results: &Results) -> Result<()> {
-        for (name, svg) in report::sweeps::pictures(results)? {
-            let output = Output::of(&self.directory.join(name))?;
-            output.write(svg.as_bytes())?;
-            output::say(format_args!("hak: wrote {output}"));
+    fn write_all(&self, all: &[&Results]) -> Result<()> {
+        for results in all {
+            for (name, svg) in report::sweeps::pictures(results)? {
+                let output = Output::of(&self.directory.join(name))?;
+                output.write(svg.as_bytes())?;
+                output::say(format_args!("hak: wrote {output}"));
+            }
         }
         Ok(())
     }
@@ -82,6 +85,8 @@ pub struct Exports {
     /// An earlier run of the suite, the change since which is shown.
     against: Option<Results>,
     pictures: Option<Pictures>,
+    /// Markdown has every file in full.
+    each: bool,
     /// Ratios are to the best instead of the baseline.
     best: bool,
 }
@@ -108,7 +113,11 @@ impl Exports {
         }
         let document = given.markdown.as_deref();
         let pictures = given.pictures.as_deref().map(|directory| Pictures::of(directory, document)).transpose()?;
-        Ok(Exports { files: wanted, against, pictures, best: given.best })
+        Ok(Exports { files: wanted, against, pictures, each: false, best: given.best })
+    }
+
+    pub fn with_each(self, each: bool) -> Exports {
+        Exports { each, ..self }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -141,7 +150,9 @@ impl Exports {
     /// All of them, whether or not one fails. The exit code.
     pub fn write(&self, all: &[&Results]) -> u8 {
         let mut code = 0;
-        if let Some(Err(error)) = self.pictures.as_ref().map(|pictures| pictures.write(all[0])) {
+        if let Some(Err(error)) =
+            self.pictures.as_ref().map(|pictures| pictures.write_all(if self.each { all } else { &all[..1] }))
+        {
             output::say(format_args!("hak: {error:#}"));
             code = SOMETHING_FAILED;
         }

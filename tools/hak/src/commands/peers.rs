@@ -9,6 +9,7 @@ use crate::allocators::{self, Known};
 use crate::cli::Peers;
 use crate::output;
 use crate::report::table;
+use crate::upstream;
 
 /// Versions that name a commit are long.
 fn shortened(source: &str) -> String {
@@ -21,13 +22,14 @@ fn shortened(source: &str) -> String {
 
 pub fn run(arguments: &Peers) -> Result<u8> {
     let known = allocators::known(arguments.build.as_deref());
-    let mut table = table::new(&["allocator", "version", "from", "library"]);
+    let mut table = table::new(&["allocator", "version", "newest upstream", "from", "library"]);
     for one in &known {
         if let Ok(allocator) = &one.allocator {
             let library = allocator.library.as_ref();
             table.add_row([
                 allocator.name.clone(),
                 allocator.version.clone(),
+                upstream::newest(&allocator.name, &allocator.version),
                 shortened(&allocator.source),
                 library.map_or("-".into(), |path| path.display().to_string()),
             ]);
@@ -41,7 +43,8 @@ pub fn run(arguments: &Peers) -> Result<u8> {
     }
     let _ = writeln!(
         text,
-        "\n{} of {} are here. Others can be given with --allocator NAME=/path/lib.so.",
+        "\n{}\n{} of {} are here. Others can be given with --allocator NAME=/path/lib.so.",
+        upstream::explained(),
         known.len() - missing.len(),
         known.len()
     );

@@ -13,6 +13,7 @@ use crate::report::history::{self, History};
 use crate::report::{html_compare, html_suite};
 use crate::results::{Kind, Results, State};
 use crate::stats;
+use crate::upstream;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -148,10 +149,16 @@ fn over_files(history: &History, colours: &Colours, results: &Results) -> Result
 fn allocators(results: &Results) -> Markup {
     html! {
         div.scroll { table {
-            tr { th { "allocator" } th.text { "version" } th.text { "from" } }
+            tr { th { "allocator" } th.text { "version" } th.text { "newest upstream" } th.text { "from" } }
             @for allocator in &results.allocators {
-                tr { td { (allocator.name) } td.text { (allocator.version) } td.text { (allocator.source) } }
+                tr {
+                    td { (allocator.name) }
+                    td.text { (allocator.version) }
+                    td.text { (upstream::newest(&allocator.name, &allocator.version)) }
+                    td.text { (allocator.source) }
+                }
             }
         } }
+        p.soft { (upstream::explained()) }
     }
 }

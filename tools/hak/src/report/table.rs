@@ -9,6 +9,7 @@ use crate::analysis::Against;
 use crate::means::{self, Mean};
 use crate::report::format;
 use crate::results::Results;
+use crate::upstream;
 
 /// The first column is text; numbers, to the right, follow.
 pub fn new(headers: &[&str]) -> Table {
@@ -128,17 +129,19 @@ impl Fitted {
     }
 }
 
-/// A row for every allocator, the fastest first: name, version, relative time and in how many rows,
+/// A row for every allocator, the fastest first: name, version, the newest upstream, relative time and in how many rows,
 /// relative memory and in how many rows, failures.
-pub fn mean_rows(results: &Results, against: Against) -> Vec<[String; 7]> {
+pub fn mean_rows(results: &Results, against: Against) -> Vec<[String; 8]> {
     let mut means = means::of_all(results, against);
     means.sort_by(|a, b| a.time.unwrap_or(f64::MAX).total_cmp(&b.time.unwrap_or(f64::MAX)));
     let row = |mean: Mean| {
         let allocator = results.allocators.iter().find(|allocator| allocator.name == mean.allocator);
         let version = allocator.map(|allocator| allocator.version.clone()).unwrap_or_default();
+        let newest = upstream::newest(&mean.allocator, &version);
         [
             mean.allocator,
             version,
+            newest,
             format::mean(mean.time),
             mean.time_rows.to_string(),
             format::mean(mean.memory),

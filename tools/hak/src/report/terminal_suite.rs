@@ -11,6 +11,7 @@ use crate::report::told;
 use crate::results::{Kind, Results, Row, State};
 use crate::stats;
 use crate::suite_verdict;
+use crate::upstream;
 
 /// The answer, then rows where hakmem loses first, then the means.
 pub fn summary(results: &Results, best: bool) -> String {
@@ -99,6 +100,7 @@ fn latency_tables(results: &Results, width: Option<usize>) -> String {
 fn means_table(results: &Results, against: Against, width: Option<usize>) -> String {
     let mut table = Fitted::new("allocator")
         .text("version", Some(1))
+        .text("newest upstream", Some(4))
         .number("time", None)
         .number("rows", Some(2))
         .number("memory", None)
@@ -107,7 +109,7 @@ fn means_table(results: &Results, against: Against, width: Option<usize>) -> Str
     for row in table::mean_rows(results, against) {
         table.row(row.to_vec());
     }
-    let prose = [analysis::definitions(against), stats::how_noise_is_told()];
+    let prose = [upstream::explained(), analysis::definitions(against), stats::how_noise_is_told()];
     let prose: String = prose.iter().map(|text| table::paragraph(text, width)).collect();
     format!("\n{}{prose}\n", table.fit(width))
 }

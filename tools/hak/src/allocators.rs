@@ -50,6 +50,12 @@ impl Allocator {
         Allocator { compiler, fingerprint, ..self }
     }
 
+    /// Since it was identified.
+    pub fn was_replaced(&self) -> bool {
+        let now = self.library.as_deref().map(fingerprint::of);
+        now.is_some_and(|now| self.fingerprint.is_some() && now.ok() != self.fingerprint)
+    }
+
     /// LD_PRELOAD for a program under it. `last` goes behind it.
     pub fn preload(&self, last: &[&Path]) -> Option<OsString> {
         let mut list = OsString::new();

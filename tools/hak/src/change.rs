@@ -197,6 +197,9 @@ fn mean_of(rows: &[Rounds]) -> MeanRatio {
 /// What else is not the same, one line each.
 pub fn remarks(then: &Results, now: &Results) -> Vec<String> {
     let mut out = now.machine.differences(&then.machine);
+    for (results, when) in [(then, "then"), (now, "now")] {
+        out.extend(results.machine.busy().map(|warning| format!("{when}, {warning}")));
+    }
     for allocator in &now.allocators {
         let Some(old) = then.allocators.iter().find(|old| old.name == allocator.name) else { continue };
         let (was, is) = (&old.compiler, &allocator.compiler);
@@ -220,6 +223,13 @@ pub fn remarks(then: &Results, now: &Results) -> Vec<String> {
     for row in &now.rows {
         if let Err(reason) = comparable(then, row) {
             out.push(format!("not compared: {}: {reason}", row.name));
+        }
+    }
+    for (results, when) in [(then, "then"), (now, "now")] {
+        for row in results.rows.iter().filter(|row| now.rows.iter().any(|other| other.name == row.name)) {
+            if let Some(reason) = row.column(HAKMEM).and_then(|column| column.failure.as_ref()) {
+                out.push(format!("not compared: {}: hakmem failed {when}, {reason}", row.name));
+            }
         }
     }
     let without = |these: &Results, those: &Results| {

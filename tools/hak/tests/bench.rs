@@ -181,6 +181,22 @@ fn latencies_are_shown_beside_each_other_and_have_no_part_in_the_means() {
 }
 
 #[test]
+fn a_library_that_is_replaced_meanwhile_is_named() {
+    let suite = Suite::new(&row("a", "command=['replace']"));
+    let own = suite.directory.path().join("libown.so");
+    fs::copy(common::library(), &own).unwrap();
+    let script = format!(
+        "#!/bin/sh\nprintf x >> {}\n\
+         echo s=1 metric=s malloc_from=$(basename \"${{LD_PRELOAD:-libc.so.6}}\")\n",
+        own.display()
+    );
+    write_script(&suite.directory.path().join("bench/replace"), &script);
+    let mut bench = hak();
+    bench.args(suite.arguments()).args(["--rounds", "1", "--allocator"]).arg(format!("own={}", own.display()));
+    bench.assert().code(1).stderr(contains("replaced during the measurement, which has both: own\n"));
+}
+
+#[test]
 fn an_interrupted_run_keeps_what_was_measured() {
     let rows = row("good", "command=['work']") + &row("endless", "command=['work','hang']");
     let suite = Suite::new(&rows);

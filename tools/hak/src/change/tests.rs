@@ -18,6 +18,7 @@ fn suite(rows: Vec<Row>) -> Results {
     };
     let mut results = Results::new(Kind::Bench, ["glibc", "hakmem", "other"].map(allocator).into(), 4);
     results.rows = rows;
+    results.machine.load = 0.0;
     results
 }
 
@@ -123,6 +124,12 @@ fn what_is_other_work_is_not_compared() {
         "rows that there are only now: 1".into(),
     ];
     assert_eq!(remarks, expected);
+    now.rows[0].columns[1].failure = Some("round 3: it broke".into());
+    assert!(between(&then, &now, Measure::Time).rows.is_empty());
+    let said = "not compared: a: hakmem failed now, round 3: it broke".to_owned();
+    assert!(super::remarks(&then, &now).contains(&said));
+    now.machine.load = 9.0 * now.machine.cores as f64;
+    assert!(super::remarks(&then, &now).iter().any(|remark| remark.starts_with("now, the machine is busy (load ")));
     now.rows.clear();
     assert!(between(&then, &now, Measure::Time).mean.is_none());
 }

@@ -424,6 +424,11 @@ impl Benchmark {
         let shown = output::print(&(report::terminal_suite::summary(&self.results, best) + &change + &place));
         let errors: Vec<anyhow::Error> = [saved, shown].into_iter().filter_map(Result::err).collect();
         errors.iter().for_each(|error| say(format_args!("hak: {error:#}")));
+        let replaced = self.allocators.iter().filter(|allocator| allocator.was_replaced());
+        let replaced: Vec<&str> = replaced.map(|allocator| allocator.name.as_str()).collect();
+        if !replaced.is_empty() {
+            say(format_args!("hak: replaced during the measurement, which has both: {}", replaced.join(", ")));
+        }
         if interrupted {
             say(format_args!(
                 "hak: interrupted; what was measured until then is kept; hak bench --resume {} goes on",
@@ -431,7 +436,10 @@ impl Benchmark {
             ));
             return INTERRUPTED;
         }
-        let failed = self.preparation_failed || !self.results.failures().is_empty() || !errors.is_empty();
+        let failed = self.preparation_failed
+            || !replaced.is_empty()
+            || !self.results.failures().is_empty()
+            || !errors.is_empty();
         let nothing_ran = self.results.rows.iter().all(|row| row.not_run.is_some());
         if failed || nothing_ran { SOMETHING_FAILED } else { 0 }
     }

@@ -156,6 +156,15 @@ fn the_time_that_there_is_for_it_is_of_all_parts() {
     }
 }
 
+/// Rounds in which no row would run are none.
+#[test]
+fn there_are_no_more_rounds_than_rows_have() {
+    let suite = Suite::new(&(row("a", "command=['work']\nmax_rounds=2") + &row("b", "command=['work']\nmax_rounds=3")));
+    hak().args(suite.arguments()).args(["--within", "1h"]).assert().success();
+    let results = json(&suite.results());
+    assert_eq!((results["rounds"].as_u64(), rounds(&results, 1, 0)), (Some(3), vec![1, 2, 3]));
+}
+
 #[test]
 fn what_has_changed_since_is_a_reason_not_to() {
     let stopped = Stopped::new();

@@ -180,7 +180,8 @@ impl Benchmark {
         let budget = if has_sweeps { budget.mul_f64(1.0 - SHARE_OF_PROBES) } else { budget };
         let mut rounds = done;
         let mut end = elapsed;
-        while rounds < plan.most {
+        // Every row may have had all its rounds before.
+        while rounds < plan.most && (0..self.rows.len()).any(|index| self.runs_in(rounds + 1, index)) {
             let next = self.time_of_round(rounds + 1);
             if rounds >= plan.least && end + next > budget {
                 break;

@@ -58,14 +58,14 @@ pub fn curves(results: &Results) -> Vec<Sweep> {
 }
 
 fn cells(crossover: &Crossover) -> (String, [String; 6]) {
-    let whole = |value: f64| format::number(value);
-    let about = if crossover.is_blurred { "noise".into() } else { whole(crossover.estimate) };
+    let whole = |value: u64| if value < 10_000 { value.to_string() } else { format::number(value as f64) };
+    let about = if crossover.is_blurred { "noise".into() } else { format::number(crossover.estimate) };
     let hakmem = String::from("hakmem");
     let (below, above) = match crossover.hakmem_above {
         true => (crossover.peer.clone(), hakmem),
         false => (hakmem, crossover.peer.clone()),
     };
-    let (low, high) = (whole(crossover.low as f64), whole(crossover.high as f64));
+    let (low, high) = (whole(crossover.low), whole(crossover.high));
     (crossover.point.curve(), [crossover.point.axis.clone(), low, high, about, below, above])
 }
 

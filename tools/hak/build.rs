@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Compiles the two C helpers that `src/helpers.rs` embeds: a launcher, which must be a process of
-//! its own, and a probe, which must be a shared object.
+//! Compiles the C helpers that `src/helpers.rs` embeds: a launcher and a replayer, which must be processes of
+//! their own, and a probe and a tracer, which must be shared objects.
 
 use std::path::{Path, PathBuf};
 
@@ -27,4 +27,9 @@ fn main() {
     // Static, so that it is small in memory and LD_PRELOAD does not concern it.
     compile("launch.c", &["-static", "-no-pie", "-s"]);
     compile("probe.c", &["-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-Wl,-z,now", "-s"]);
+    println!("cargo::rerun-if-changed=helpers/trace_ring.h");
+    // Exceptions of operator new pass through it.
+    let tracer =
+        ["-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-ftls-model=initial-exec"];
+    compile("trace.c", &[&tracer[..], &["-pthread", "-Wl,-z,now", "-Wl,-Bsymbolic-functions", "-s"]].concat());
 }

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::install::arguments::{Install, Uninstall};
 use crate::limits::Limit;
 use crate::profile::arguments::Profile;
+use crate::trace::arguments::{Explain, Trace};
 
 /// Runs, compares and measures programs under hakmem and other memory allocators, and looks into running ones.
 #[derive(Parser)]
@@ -36,6 +37,8 @@ pub enum Command {
     Inspect(Inspect),
     Dump(Dump),
     Profile(Profile),
+    Trace(Trace),
+    Explain(Explain),
     Top(Top),
     Diff(Diff),
     Install(Box<Install>),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The two C helpers, embedded by the build and written out for as long as the tool runs.
+//! The C helpers, embedded by the build and written out for as long as the tool runs.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,6 +12,7 @@ use crate::failure::{BAD_INPUT, failure};
 use crate::interrupt;
 
 const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
+const TRACE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trace"));
 const PROBE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe"));
 
 /// Removed with the directory when dropped.
@@ -19,6 +20,7 @@ pub struct Helpers {
     directory: TempDir,
     pub launch: PathBuf,
     pub probe: PathBuf,
+    pub trace: PathBuf,
 }
 
 impl Helpers {
@@ -34,12 +36,13 @@ impl Helpers {
         }
         let launch = directory.path().join("launch");
         let probe = directory.path().join("probe.so");
-        for (path, bytes) in [(&launch, LAUNCH), (&probe, PROBE)] {
+        let trace = directory.path().join("trace.so");
+        for (path, bytes) in [(&launch, LAUNCH), (&probe, PROBE), (&trace, TRACE)] {
             fs::write(path, bytes)
                 .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Ok(Helpers { directory, launch, probe })
+        Ok(Helpers { directory, launch, probe, trace })
     }
 
     /// For the files of single runs.

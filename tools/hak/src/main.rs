@@ -45,6 +45,7 @@ mod sweep;
 mod syscalls;
 mod top;
 mod upstream;
+mod trace;
 mod verdict;
 mod warm;
 mod work;
@@ -90,6 +91,8 @@ fn run(command: Command) -> Result<u8> {
         Command::Dump(arguments) => commands::dump::run(&arguments),
         Command::Top(arguments) => commands::top::run(&arguments),
         Command::Profile(arguments) => commands::profile::run(&arguments),
+        Command::Trace(arguments) => commands::trace::run(&arguments),
+        Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Diff(arguments) => commands::diff::run(&arguments),
         Command::Install(arguments) => commands::install::install(&arguments),
         Command::Uninstall(arguments) => commands::install::uninstall(&arguments),

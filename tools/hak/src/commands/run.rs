@@ -49,6 +49,17 @@ pub fn command(words: &[OsString], env: &[(String, String)], library: Option<&Pa
     Ok(command)
 }
 
+/// One more library, in front of those that are preloaded.
+pub fn put_in_front(command: &mut Command, library: &Path) -> Result<()> {
+    let others = command.get_envs().find(|(name, _)| *name == "LD_PRELOAD").and_then(|(_, value)| value);
+    let Some(others) = others.map(OsString::from) else {
+        let message = "it is linked with libhakmem.a, in front of which nothing can be preloaded; link it without";
+        return Err(failure(CANNOT_RUN, format!("cannot trace {}: {message}", command.get_program().display())));
+    };
+    command.env("LD_PRELOAD", in_front(library, Some(others)));
+    Ok(())
+}
+
 fn in_front(library: &Path, others: Option<OsString>) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {

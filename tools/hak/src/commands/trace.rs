@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+//! `hak trace`
+
+use std::env;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+
+use crate::commands::run;
+use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+use crate::family::Family;
+use crate::helpers::Helpers;
+use crate::output;
+use crate::process;
+use crate::trace::arguments::Trace as Arguments;
+use crate::trace::region::Region;
+use crate::trace::resolve::Resolver;
+use crate::trace::ring::{Order, Step};
+use crate::trace::write::Writer;
+use crate::trace::{Event, Footer, Header, What};
+
+/// hak sleeps so long where there is little to read; it is woken when there is more. So times are known to this.
+const PAUSE: Duration = Duration::from_millis(1);
+/// After so many events there are more already.
+const MANY: u64 = 1024;
+/// And so long where there was nothing for a while.
+const LONG_PAUSE: Duration = Duration::from_millis(10);
+
+pub fn run(arguments: &Arguments) -> Result<u8> {
+    if env::var_os("HAK_TRACE").is_some() {
+        return Err(failure(BAD_INPUT, "a program that is traced already cannot trace another one"));
+    }
+    let helpers = Helpers::unpack()?;
+    let region = Region::make()?;
+    let mut command: Command = run::command(&arguments.command, &[], arguments.library.as_deref())?;
+    run::put_in_front(&mut command, &helpers.trace)?;
+    command.env("HAK_TRACE", region.name());
+
+    let words = arguments.command.iter().map(|word| word.display().to_string());
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let header = Header {
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        command: words.collect(),
+        started_ms: u64::try_from(since_1970.as_millis())?,
+        machine: env::consts::ARCH.into(),
+    };
+    let mut recorder = Recorder::new(Writer::create(&arguments.output, &header)?);
+    let mut family = Family::start(&mut command).map_err(|error| run::cannot_start(&command, &error))?;
+    let status = recorder.record(&region, &mut family);
+    recorder.finish(&region, status, arguments)
+}
+
+struct Recorder {
+    order: Order,
+    resolver: Resolver,
+    writer: Writer,
+    /// Why nothing is written any more.
+    failed: Option<anyhow::Error>,
+}
+
+impl Recorder {
+    fn new(writer: Writer) -> Recorder {
+        Recorder { order: Order::new(), resolver: Resolver::default(), writer, failed: None }
+    }
+
+    /// Until the program has ended.
+    fn record(&mut self, region: &Region, family: &mut Family) -> ExitStatus {
+        let mut idle = 0;
+        loop {
+            let ended = family.poll();
+            let count = self.drain(region, ended.is_some());
+            if let Some(status) = ended {
+                return status;
+            }
+            idle = if count > 0 { 0 } else { idle + 1 };
+            if count < MANY {
+                region.sleep(if idle < 100 { PAUSE } else { LONG_PAUSE });
+            }
+        }
+    }
+
+    fn drain(&mut self, region: &Region, is_last: bool) -> u64 {
+        if self.failed.is_some() {
+            return 0;
+        }
+        let (resolver, writer, failed) = (&mut self.resolver, &mut self.writer, &mut self.failed);
+        let mut write = |event: Event| {
+            if failed.is_none() {
+                *failed = writer.add(event).err();
+            }
+        };
+        let count = self.order.drain(region, is_last, |step| match step {
+            Step::Event(ring, raw) => resolver.add(ring, raw, &mut write),
+            Step::Time(microseconds) => write(Event { thread: 0, what: What::Time { microseconds } }),
+        });
+        if let Some(error) = &self.failed {
+            region.stop();
+            output::say(format_args!("hak: the trace ends here, the program goes on: {error:#}"));
+        }
+        count
+    }
+
+    fn finish(self, region: &Region, status: ExitStatus, arguments: &Arguments) -> Result<u8> {
+        let code = |good: bool| match run::end_as(status) {
+            0 if !good => SOMETHING_FAILED,
+            code => code,
+        };
+        let events = self.writer.events;
+        if self.failed.is_some() {
+            return Ok(code(false));
+        }
+        let footer = Footer {
+            events,
+            threads: self.resolver.threads(),
+            seconds: self.order.seconds(),
+            lost: region.lost() + self.order.missed,
+            unknown: self.resolver.unknown,
+            implied: self.resolver.implied,
+            status: process::describe(status),
+        };
+        let size = self.writer.finish(&footer)?;
+        let name = arguments.output.display();
+        if region.images() == 0 {
+            let reason = region.failure().map_or_else(
+                || "the library that records was not loaded".into(),
+                |error| format!("it could not map the memory that it shares with hak: {error}"),
+            );
+            output::say(format_args!("hak: the trace {name} is empty: {reason}"));
+            return Ok(code(false));
+        }
+        let each = size as f64 / events.max(1) as f64;
+        let threads = footer.threads;
+        let plural = if threads == 1 { "thread" } else { "threads" };
+        output::say(format_args!("hak: {name}: {events} events of {threads} {plural}, {each:.2} bytes each"));
+        if footer.lost > 0 {
+            output::say(format_args!("hak: {} events are not in it: see docs/trace.md", footer.lost));
+        }
+        Ok(code(footer.lost == 0))
+    }
+}

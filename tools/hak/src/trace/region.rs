@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+//! The memory that hak shares with the process that it traces; helpers/trace_ring.h says what is in it.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+pub const RINGS: usize = 1024;
+pub const RING_EVENTS: u64 = 16384;
+const MAGIC: u64 = 0x3145_4341_5254_4b48;
+const VERSION: u32 = 1;
+
+const HEADER_BYTES: usize = 4096;
+const RING_BYTES: usize = 128;
+const EVENT_BYTES: usize = 32;
+const EVENTS: usize = HEADER_BYTES + RINGS * RING_BYTES;
+const BYTES: usize = EVENTS + RINGS * RING_EVENTS as usize * EVENT_BYTES;
+
+/// Places in the header.
+const NUMBER: usize = 64;
+const STOPPED: usize = 128;
+const BELL: usize = 132;
+const ASLEEP: usize = 136;
+const IMAGES: usize = 192;
+const FAILURE: usize = 196;
+const LOST: usize = 200;
+/// Places in a ring.
+const HEAD: usize = 0;
+const TAIL: usize = 64;
+const TAIL_WORD: usize = 72;
+const WAITS: usize = 76;
+
+/// As the process has written it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raw {
+    pub number: u64,
+    pub op: u8,
+    pub address: u64,
+    pub size: u64,
+    pub extra: u64,
+}
+
+pub struct Region {
+    file: File,
+    memory: MmapRaw,
+}
+
+impl Region {
+    /// Only what is used of it takes memory.
+    pub fn make() -> Result<Region> {
+        let descriptor = memfd_create("hak trace", MemfdFlags::CLOEXEC).context("cannot make memory to share")?;
+        ftruncate(&descriptor, BYTES as u64).context("cannot make memory to share")?;
+        let file = File::from(descriptor);
+        let memory = MmapOptions::new().len(BYTES).map_raw(&file).context("cannot map the memory to share")?;
+        let region = Region { file, memory };
+        region.word(8).store(VERSION, Ordering::Relaxed);
+        region.word(12).store(RINGS as u32, Ordering::Relaxed);
+        region.word(16).store(RING_EVENTS as u32, Ordering::Relaxed);
+        region.long(0).store(MAGIC, Ordering::Release);
+        Ok(region)
+    }
+
+    /// For HAK_TRACE.
+    pub fn name(&self) -> String {
+        format!("{}:{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    fn word(&self, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4) && at < BYTES - 4);
+        // SAFETY: inside the mapping, which lives as long, aligned, and everybody's accesses are atomic.
+        unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(at).cast()) }
+    }
+
+    fn long(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at <= BYTES - 8);
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(self.memory.as_mut_ptr().add(at).cast()) }
+    }
+
+    /// The last number that was given to an event.
+    pub fn number(&self) -> u64 {
+        self.long(NUMBER).load(Ordering::SeqCst)
+    }
+
+    /// Programs that this process has been, and recorded.
+    pub fn images(&self) -> u32 {
+        self.word(IMAGES).load(Ordering::Acquire)
+    }
+
+    /// Why a program cannot record.
+    pub fn failure(&self) -> Option<std::io::Error> {
+        let errno = self.word(FAILURE).load(Ordering::Acquire);
+        (errno != 0).then(|| std::io::Error::from_raw_os_error(errno.cast_signed()))
+    }
+
+    pub fn lost(&self) -> u64 {
+        self.long(LOST).load(Ordering::Relaxed)
+    }
+
+    /// Nobody is waited for any more, and nobody records.
+    pub fn stop(&self) {
+        self.word(STOPPED).store(1, Ordering::SeqCst);
+        for ring in 0..RINGS {
+            self.wake_writer(ring);
+        }
+    }
+
+    fn ring(ring: usize) -> usize {
+        HEADER_BYTES + ring * RING_BYTES
+    }
+
+    /// What has been written into a ring since the last time. None of it is written again before `read`.
+    pub fn unread(&self, ring: usize) -> std::ops::Range<u64> {
+        let tail = self.long(Region::ring(ring) + TAIL).load(Ordering::Relaxed);
+        let head = self.long(Region::ring(ring) + HEAD).load(Ordering::Acquire);
+        // The memory is the program's, too, and may have been written by mistake.
+        tail..head.clamp(tail, tail + RING_EVENTS)
+    }
+
+    pub fn event(&self, ring: usize, index: u64) -> Raw {
+        let at = EVENTS + (ring * RING_EVENTS as usize + (index % RING_EVENTS) as usize) * EVENT_BYTES;
+        let long = |part: usize| self.long(at + part * 8).load(Ordering::Relaxed);
+        let first = long(0);
+        Raw { number: first >> 8, op: first as u8, address: long(1), size: long(2), extra: long(3) }
+    }
+
+    /// All up to there may be written over.
+    pub fn read(&self, ring: usize, until: u64) {
+        self.long(Region::ring(ring) + TAIL).store(until, Ordering::Release);
+        self.word(Region::ring(ring) + TAIL_WORD).fetch_add(1, Ordering::SeqCst);
+        if self.word(Region::ring(ring) + WAITS).swap(0, Ordering::SeqCst) != 0 {
+            self.wake_writer(ring);
+        }
+    }
+
+    fn wake_writer(&self, ring: usize) {
+        let word = self.word(Region::ring(ring) + TAIL_WORD);
+        // SAFETY: FUTEX_WAKE reads nothing but the address of the word.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0usize, 0usize, 0) };
+    }
+
+    /// Until a ring is half full, or that long.
+    pub fn sleep(&self, most: Duration) {
+        let bell = self.word(BELL);
+        let rung = bell.load(Ordering::SeqCst);
+        self.word(ASLEEP).store(1, Ordering::SeqCst);
+        let time = libc::timespec { tv_sec: 0, tv_nsec: i64::from(most.subsec_nanos()) };
+        // SAFETY: both pointers are to what lives during the call.
+        unsafe { libc::syscall(libc::SYS_futex, bell.as_ptr(), libc::FUTEX_WAIT, rung, &raw const time, 0usize, 0) };
+        self.word(ASLEEP).store(0, Ordering::SeqCst);
+    }
+}

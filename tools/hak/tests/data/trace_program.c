@@ -1,0 +1,146 @@
+/*
+ * Allocates what tests/trace.rs knows of. The first word says what:
+ *
+ *   none      nothing of its own
+ *   threads   4 threads hand blocks to each other; see `worker`
+ *   ends      100 threads, one after the other, whose destructors allocate
+ *   fork      a child by fork and one by vfork, which allocate, too
+ *   exec      becomes `none`, with what it has
+ *   killed    50 000 blocks, then SIGKILL
+ *   forever   until standard input ends; then it says "done"
+ *   grow N    N MiB of blocks, all written, and a quarter of them freed and allocated in other sizes
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { THREADS = 4, BLOCKS = 20000 };
+
+static void *_Atomic handed[THREADS][64];
+
+/* BLOCKS of 1 to 400 bytes, each for the next thread, which frees it; a tenth is grown twice by the thread
+ * that gets it. */
+static void *worker(void *number) {
+  size_t own = (size_t)number, next = (own + 1) % THREADS, freed = 0;
+  for (size_t made = 0; made < BLOCKS || freed < BLOCKS;) {
+    void *_Atomic *to = &handed[next][made % 64], *_Atomic *from = &handed[own][freed % 64];
+    if (made < BLOCKS && *to == NULL) {
+      *to = malloc(1 + made % 400);
+      made++;
+    }
+    void *block = freed < BLOCKS ? atomic_exchange(from, NULL) : NULL;
+    if (block == NULL) {
+      sched_yield();
+      continue;
+    }
+    if (freed % 10 == 0) block = realloc(realloc(block, 1000), 70000);
+    free(block);
+    freed++;
+  }
+  return NULL;
+}
+
+static void threads(void) {
+  pthread_t ids[THREADS];
+  for (size_t i = 0; i < THREADS; i++) pthread_create(&ids[i], NULL, worker, (void *)i);
+  for (size_t i = 0; i < THREADS; i++) pthread_join(ids[i], NULL);
+}
+
+static pthread_key_t key;
+static void later(void *block) {
+  free(block);
+  free(malloc(100000));
+}
+static void *short_thread(void *unused) {
+  pthread_setspecific(key, malloc(33));
+  return unused;
+}
+static void ends(void) {
+  pthread_key_create(&key, later);
+  for (int i = 0; i < 100; i++) {
+    pthread_t id;
+    pthread_create(&id, NULL, short_thread, NULL);
+    pthread_join(id, NULL);
+  }
+}
+
+static void many(int count) {
+  void *volatile keep = NULL;
+  for (int i = 0; i < count; i++) {
+    free(keep);
+    keep = malloc(24);
+  }
+  free(keep);
+}
+
+static void forks(const char *program) {
+  int status = 0;
+  pid_t child = fork();
+  if (child == 0) {
+    many(100000);
+    _exit(0);
+  }
+  waitpid(child, &status, 0);
+  child = vfork();
+  if (child == 0) {
+    execl(program, program, "threads", (char *)NULL);
+    _exit(1);
+  }
+  waitpid(child, &status, 0);
+  free(malloc(70001));
+}
+
+static void grow(size_t mib) {
+  size_t bytes = 0, count = 0, most = mib << 20;
+  void **blocks = malloc(most / 256 * sizeof *blocks);
+  unsigned random = 1;
+  for (; bytes < most; count++) {
+    random = random * 1664525 + 1013904223;
+    size_t size = 300 + (random >> 16) % (count % 100 == 0 ? 300000 : 3000);
+    blocks[count] = malloc(size);
+    memset(blocks[count], 1, size);
+    bytes += size;
+  }
+  for (size_t i = 0; i < count; i += 4) free(blocks[i]);
+  for (size_t i = 0; i < count; i += 4) {
+    blocks[i] = malloc(700);
+    memset(blocks[i], 2, 700);
+  }
+}
+
+static void until_input_ends(void) {
+  struct pollfd input = {.fd = 0, .events = POLLIN};
+  puts("begun");
+  fflush(stdout);
+  while (poll(&input, 1, 0) == 0) many(1000);
+  puts("done");
+}
+
+int main(int count, char **words) {
+  const char *what = count > 1 ? words[1] : "none";
+  if (strcmp(what, "threads") == 0) threads();
+  if (strcmp(what, "ends") == 0) ends();
+  if (strcmp(what, "fork") == 0) forks(words[0]);
+  if (strcmp(what, "grow") == 0) grow((size_t)atol(words[2]));
+  if (strcmp(what, "forever") == 0) until_input_ends();
+  if (strcmp(what, "exec") == 0) {
+    void *volatile lost = malloc(1 << 20);
+    (void)lost;
+    execl(words[0], words[0], "none", (char *)NULL);
+  }
+  if (strcmp(what, "killed") == 0) {
+    many(50000);
+    raise(SIGKILL);
+  }
+  return 0;
+}

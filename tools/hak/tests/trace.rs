@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+//! `hak trace` and `hak explain`: of programs that allocate known amounts, nothing is missing and nothing is twice.
+
+mod common;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{BINARY, cc, hak, library};
+use predicates::str::contains;
+use serde_json::Value;
+
+const PROGRAM: &str = include_str!("data/trace_program.c");
+
+struct Bench {
+    directory: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("trace_program");
+        cc(&program, PROGRAM, &["-O1", "-fno-builtin", "-pthread"]);
+        Bench { directory, program }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, output: &Path, what: &str) -> assert_cmd::Command {
+        let mut command = hak();
+        command.args(["trace", "--library"]).arg(library()).arg("--output").arg(output);
+        command.arg("--").arg(&self.program).arg(what);
+        command
+    }
+
+    /// All figures of a trace of that.
+    fn facts(&self, what: &str) -> Value {
+        let trace = self.path(what);
+        self.command(&trace, what).assert().success();
+        explained(&trace)
+    }
+
+    /// Beyond what every program does.
+    fn more(&self, what: &str, figure: &str) -> i64 {
+        let number = |what: &str| self.facts(what)[figure].as_i64().unwrap();
+        number(what) - number("none")
+    }
+}
+
+fn explained(trace: &Path) -> Value {
+    let output = hak().arg("explain").arg(trace).args(["--json", "-"]).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// If one event were missing, or in another place than it was, a free would concern a block that is not known, or an
+/// address would be given out twice.
+#[test]
+fn the_order_between_threads_is_kept() {
+    let bench = Bench::new();
+    let (none, facts) = (bench.facts("none"), bench.facts("threads"));
+    let more = |figure: &str| facts[figure].as_i64().unwrap() - none[figure].as_i64().unwrap();
+    let blocks = 4 * 20_000;
+    assert_eq!(more("reallocations"), 2 * blocks / 10);
+    assert_eq!(more("frees_by_others"), blocks);
+    // The C library allocates for each thread that it starts.
+    assert!((blocks..blocks + 20).contains(&more("allocations")), "{facts}");
+    assert!((blocks..blocks + 20).contains(&more("frees")), "{facts}");
+    for figure in ["lost", "unknown", "implied"] {
+        assert_eq!((&facts[figure], &none[figure]), (&0.into(), &0.into()), "{figure}");
+    }
+    assert_eq!(facts["threads"], 5);
+}
+
+#[test]
+fn threads_that_end_leave_nothing_out() {
+    let bench = Bench::new();
+    let none = bench.facts("none");
+    let facts = bench.facts("ends");
+    let of = |facts: &Value, up_to: u64| -> u64 {
+        let bands = facts["bands"].as_array().unwrap();
+        bands.iter().find(|band| band["up_to"] == up_to).map_or(0, |band| band["allocations"].as_u64().unwrap())
+    };
+    assert_eq!(of(&facts, 128 << 10) - of(&none, 128 << 10), 100);
+    assert_eq!(of(&facts, 64) - of(&none, 64), 100);
+    assert_eq!((&facts["lost"], &facts["unknown"], &facts["implied"]), (&0.into(), &0.into(), &0.into()));
+}
+
+/// Memory is shared with a child of fork, but not what the parent records; a program that it starts has the
+/// variables, but hak is not its parent.
+#[test]
+fn children_are_not_in_it() {
+    let bench = Bench::new();
+    let allocations = bench.more("fork", "allocations");
+    assert!((1..20).contains(&allocations), "{allocations}");
+}
+
+#[test]
+fn what_a_program_becomes_is_in_it() {
+    let bench = Bench::new();
+    let none = bench.facts("none");
+    let facts = bench.facts("exec");
+    // Twice the start of a program, and what was live before is gone.
+    assert_eq!(facts["allocations"].as_u64().unwrap(), 1 + 2 * none["allocations"].as_u64().unwrap(), "{facts}");
+    assert!(facts["peak_bytes"].as_u64().unwrap() >= 1 << 20);
+    assert_eq!(facts["end_bytes"], none["end_bytes"]);
+}
+
+#[test]
+fn a_program_that_is_killed_has_a_whole_trace() {
+    let bench = Bench::new();
+    let trace = bench.path("trace");
+    let assert = bench.command(&trace, "killed").assert().failure();
+    assert!(std::os::unix::process::ExitStatusExt::signal(&assert.get_output().status) == Some(9));
+    let facts = explained(&trace);
+    assert!(facts["frees"].as_u64().unwrap() >= 50_000, "{facts}");
+    assert_eq!(facts["damage"], Value::Null);
+}
+
+/// It goes on, and what was written until then can be read.
+#[test]
+fn a_program_whose_reader_is_killed_goes_on() {
+    let bench = Bench::new();
+    let trace = bench.path("trace");
+    let mut command = Command::new(BINARY);
+    command.args(["trace", "--library"]).arg(library()).arg("--output").arg(&trace);
+    command.arg("--").arg(&bench.program).arg("forever").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut begun = [0; 6];
+    stdout.read_exact(&mut begun).unwrap();
+    while fs::metadata(&trace).unwrap().len() < 500 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Its ring is full by then.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    drop(stdin);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "done\n");
+    hak().arg("explain").arg(&trace).assert().code(1).stdout(contains("up to")).stderr(contains("damaged or cut off"));
+}
+
+/// As on a full disk: what hak writes to is closed.
+#[test]
+fn where_nothing_can_be_written_any_more_the_program_goes_on() {
+    let bench = Bench::new();
+    let pipe = bench.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || fs::File::open(pipe).unwrap().read_exact(&mut [0; 300]))
+    };
+    let mut command = bench.command(&pipe, "threads");
+    command.assert().code(1).stderr(contains("the trace ends here, the program goes on: cannot write"));
+    reader.join().unwrap().unwrap();
+    let full = bench.command(Path::new("/dev/full"), "none").assert().code(1);
+    full.stderr(contains("cannot write /dev/full: No space left on device"));
+}
+
+/// On a disk that is really full; where one can be made.
+#[test]
+fn on_a_full_disk_what_was_written_can_be_read() {
+    let bench = Bench::new();
+    let script = "mount -t tmpfs -o size=16k none \"$1\" || exit 77; shift; dir=$1; shift; \"$@\"; code=$?; \
+                  cp disk/trace copied; exit $code";
+    fs::create_dir(bench.path("disk")).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", "disk", "x", BINARY, "trace"]);
+    command.arg("--library").arg(library()).args(["--output", "disk/trace", "--"]).arg(&bench.program).arg("threads");
+    let Ok(output) = command.env_remove("LD_PRELOAD").current_dir(bench.directory.path()).output() else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() != Some(1) || said.contains("unshare") || said.contains("mount:") {
+        assert_ne!(output.status.code(), Some(0), "it is not full");
+        eprintln!("no disk could be made: {said}");
+        return;
+    }
+    assert!(said.contains("the program goes on: cannot write disk/trace: No space left on device"), "{said}");
+    let explain = hak().arg("explain").arg(bench.path("copied")).assert().code(1);
+    explain.stderr(contains("it has no end, as of a trace that was ended early"));
+}
+
+#[test]
+fn a_file_that_is_cut_is_read_as_far_as_it_goes() {
+    let bench = Bench::new();
+    let trace = bench.path("trace");
+    bench.command(&trace, "threads").assert().success();
+    let whole = fs::read(&trace).unwrap();
+    let mut file = fs::File::create(&trace).unwrap();
+    file.write_all(&whole[..whole.len() / 2]).unwrap();
+    hak().arg("explain").arg(&trace).assert().code(1).stdout(contains("events of")).stderr(contains("cut off"));
+    fs::write(&trace, "text").unwrap();
+    hak().arg("explain").arg(&trace).assert().code(2).stderr(contains("it is no trace of hak trace"));
+    hak().args(["explain", "/nowhere/file"]).assert().code(2).stderr(contains("No such file"));
+}
+
+#[test]
+fn what_cannot_be_traced_is_refused() {
+    let bench = Bench::new();
+    let trace = bench.path("trace");
+    let mut missing = hak();
+    missing.args(["trace", "--library"]).arg(library()).arg("-o").arg(&trace).args(["--", "/no/such/program"]);
+    missing.assert().code(127).stderr(contains("no such program"));
+    assert!(!trace.exists());
+    let nowhere = bench.command(Path::new("/no/directory/file"), "none").assert().code(2);
+    nowhere.stderr(contains("cannot write /no/directory/file: No such file or directory"));
+    bench.command(&trace, "none").env("HAK_TRACE", "1:2").assert().code(2).stderr(contains("traced already"));
+    let fixed = bench.path("static_program");
+    cc(&fixed, PROGRAM, &["-static", "-pthread"]);
+    let mut command = hak();
+    command.args(["trace", "--library"]).arg(library()).arg("-o").arg(&trace).arg("--").arg(fixed);
+    command.assert().code(126).stderr(contains("statically linked"));
+    // Too little room to share: an untraced program, and it is said.
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -v 300000; exec \"$@\"", "sh", BINARY, "trace", "--library"]).arg(library());
+    limited.arg("-o").arg(&trace).arg("--").arg(&bench.program).arg("none").env_remove("LD_PRELOAD");
+    let output = limited.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot map the memory to share"), "{output:?}");
+}

@@ -27,6 +27,8 @@ fn main() {
     // Static, so that it is small in memory and LD_PRELOAD does not concern it.
     compile("launch.c", &["-static", "-no-pie", "-s"]);
     compile("probe.c", &["-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-Wl,-z,now", "-s"]);
+    // Its calls are to reach the allocator as they stand there.
+    compile("replay.c", &["-fno-builtin", "-pthread", "-s"]);
     println!("cargo::rerun-if-changed=helpers/trace_ring.h");
     // Exceptions of operator new pass through it.
     let tracer =

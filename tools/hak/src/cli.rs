@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::install::arguments::{Install, Uninstall};
 use crate::limits::Limit;
 use crate::profile::arguments::Profile;
-use crate::trace::arguments::{Explain, Trace};
+use crate::trace::arguments::{Explain, Replay, Trace};
 
 /// Runs, compares and measures programs under hakmem and other memory allocators, and looks into running ones.
 #[derive(Parser)]
@@ -38,6 +38,7 @@ pub enum Command {
     Dump(Dump),
     Profile(Profile),
     Trace(Trace),
+    Replay(Replay),
     Explain(Explain),
     Top(Top),
     Diff(Diff),

@@ -13,6 +13,7 @@ use crate::interrupt;
 
 const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
 const TRACE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trace"));
+const REPLAY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/replay"));
 const PROBE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe"));
 
 /// Removed with the directory when dropped.
@@ -21,6 +22,7 @@ pub struct Helpers {
     pub launch: PathBuf,
     pub probe: PathBuf,
     pub trace: PathBuf,
+    pub replay: PathBuf,
 }
 
 impl Helpers {
@@ -37,12 +39,13 @@ impl Helpers {
         let launch = directory.path().join("launch");
         let probe = directory.path().join("probe.so");
         let trace = directory.path().join("trace.so");
-        for (path, bytes) in [(&launch, LAUNCH), (&probe, PROBE), (&trace, TRACE)] {
+        let replay = directory.path().join("replay");
+        for (path, bytes) in [(&launch, LAUNCH), (&probe, PROBE), (&trace, TRACE), (&replay, REPLAY)] {
             fs::write(path, bytes)
                 .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Ok(Helpers { directory, launch, probe, trace })
+        Ok(Helpers { directory, launch, probe, trace, replay })
     }
 
     /// For the files of single runs.

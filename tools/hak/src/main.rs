@@ -92,6 +92,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Top(arguments) => commands::top::run(&arguments),
         Command::Profile(arguments) => commands::profile::run(&arguments),
         Command::Trace(arguments) => commands::trace::run(&arguments),
+        Command::Replay(arguments) => commands::replay::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Diff(arguments) => commands::diff::run(&arguments),
         Command::Install(arguments) => commands::install::install(&arguments),

@@ -3,18 +3,32 @@
 
 use anyhow::Result;
 
-use crate::failure::SOMETHING_FAILED;
+use crate::commands::replay::table;
+use crate::failure::{INTERRUPTED, SOMETHING_FAILED};
+use crate::interrupt;
 use crate::output::{self, Output};
 use crate::trace::arguments::Explain as Arguments;
-use crate::trace::{explain, text};
+use crate::trace::{explain, settings, text};
 
 pub fn run(arguments: &Arguments) -> Result<u8> {
     let json = arguments.json.as_deref().map(Output::of).transpose()?;
     let facts = explain::gather(&arguments.file)?;
-    if let Some(json) = &json {
-        json.write(format!("{}\n", serde_json::to_string_pretty(&facts)?).as_bytes())?;
+    let mut text = text::text(&facts);
+    let mut value = serde_json::to_value(&facts)?;
+    let mut has_failed = facts.damage.is_some();
+    if arguments.settings {
+        interrupt::watch()?;
+        let (_, replayed) = settings::replay(&arguments.file, arguments.library.as_deref(), arguments.rounds)?;
+        let Some(replayed) = replayed else {
+            return Ok(INTERRUPTED);
+        };
+        has_failed |= replayed.iter().any(|one| one.failure.is_some());
+        value["settings"] = serde_json::to_value(&replayed)?;
+        text += &format!("\nReplayed under hakmem with other settings:\n{}", table("setting", &replayed));
     }
-    let text = text::text(&facts);
+    if let Some(json) = &json {
+        json.write(format!("{value:#}\n").as_bytes())?;
+    }
     if json == Some(Output::Standard) {
         output::say(text.trim_end());
     } else {
@@ -22,7 +36,6 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     }
     if let Some(damage) = &facts.damage {
         output::say(format_args!("hak: {damage}; what is before that place is shown"));
-        return Ok(SOMETHING_FAILED);
     }
-    Ok(0)
+    Ok(if has_failed { SOMETHING_FAILED } else { 0 })
 }

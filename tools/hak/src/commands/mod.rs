@@ -15,6 +15,7 @@ pub mod install;
 pub mod peers;
 pub mod plan;
 pub mod profile;
+pub mod replay;
 pub mod report;
 mod resume;
 pub mod rows;

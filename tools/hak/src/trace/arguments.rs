@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::trace::replay::Touch;
+
 /// Records every allocation and free of a program, in their order, in a file
 ///
 /// With size, alignment and thread, of the process that hak starts and of what that becomes by exec, but not of the
@@ -40,12 +42,52 @@ pub struct Trace {
 #[command(after_help = "\
 Examples:
   hak explain hak.trace
+  hak explain hak.trace --settings
   hak explain hak.trace --json - | jq .frees_by_others")]
 pub struct Explain {
     /// A file of `hak trace`
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Write all figures to this file; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Also replay the trace under hakmem with other settings, and show what they cost in time and memory
+    ///
+    /// HAKMEM_PROFILE, HAKMEM_INT, a soft limit of three quarters of what it takes now, and without huge pages.
+    #[arg(long)]
+    pub settings: bool,
+    /// How many times under each setting, after the run that proves
+    #[arg(long, default_value_t = 5, requires = "settings", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Use this libhakmem.so instead of the one that is built or installed beside hak
+    #[arg(long, value_name = "FILE", requires = "settings")]
+    pub library: Option<PathBuf>,
+}
+
+/// Makes the calls of a trace again, under several allocators, and shows how long they take and how much memory
+///
+/// Without the program: by as many threads, in the order in which they were about each block, and nowhere more than
+/// some thousand calls apart from the order of all. The first run under each allocator proves that it was that one and
+/// does not count; in each round all have a turn. The time is that of the calls, with what --touch writes; the peak is what was resident beyond
+/// what the replayer needs itself. docs/trace.md says how near that comes to the program.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  hak replay hak.trace
+  hak replay hak.trace --allocators glibc,hakmem --rounds 9 --json replay.json")]
+pub struct Replay {
+    /// A file of `hak trace`
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub choice: crate::cli::Choice,
+    /// How many times under each allocator, after the one that proves
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// What is written into the blocks: a trace does not say what the program wrote
+    #[arg(long, value_enum, default_value = "all")]
+    pub touch: Touch,
+    /// Write every round to this file; - is standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

@@ -6,10 +6,13 @@ pub mod columns;
 pub mod explain;
 pub mod live;
 pub mod numbers;
+pub mod plan;
 pub mod read;
 pub mod region;
+pub mod replay;
 pub mod resolve;
 pub mod ring;
+pub mod settings;
 pub mod text;
 pub mod write;
 

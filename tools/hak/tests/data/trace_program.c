@@ -8,11 +8,13 @@
  *   exec      becomes `none`, with what it has
  *   killed    50 000 blocks, then SIGKILL
  *   forever   until standard input ends; then it says "done"
- *   grow N    N MiB of blocks, all written, and a quarter of them freed and allocated in other sizes
+ *   grow N    N MiB of blocks, all written, and a quarter of them freed and allocated in other sizes; it prints
+ *             how much more it had at its peak than at its start, in KiB
  *
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -24,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 4, BLOCKS = 20000 };
+enum { THREADS = 4, BLOCKS = 20000, HUGE_BLOCKS = 5000 };
 
 static void *_Atomic handed[THREADS][64];
 
@@ -47,6 +49,8 @@ static void *worker(void *number) {
     free(block);
     freed++;
   }
+  /* What one thread frees of this size, the next one is given at once. */
+  for (int i = 0; i < HUGE_BLOCKS; i++) free(malloc(5 << 20));
   return NULL;
 }
 
@@ -100,9 +104,20 @@ static void forks(const char *program) {
   free(malloc(70001));
 }
 
+static long status(const char *name) {
+  char text[8192];
+  int file = open("/proc/self/status", O_RDONLY);
+  ssize_t length = read(file, text, sizeof text - 1);
+  close(file);
+  text[length > 0 ? length : 0] = '\0';
+  return atol(strstr(text, name) + strlen(name));
+}
+
 static void grow(size_t mib) {
+  long before = status("VmRSS:");
   size_t bytes = 0, count = 0, most = mib << 20;
   void **blocks = malloc(most / 256 * sizeof *blocks);
+  memset(blocks, 1, most / 256 * sizeof *blocks);
   unsigned random = 1;
   for (; bytes < most; count++) {
     random = random * 1664525 + 1013904223;
@@ -116,6 +131,7 @@ static void grow(size_t mib) {
     blocks[i] = malloc(700);
     memset(blocks[i], 2, 700);
   }
+  printf("%ld\n", status("VmHWM:") - before);
 }
 
 static void until_input_ends(void) {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+//! `hak replay`
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::allocators;
+use crate::failure::{INTERRUPTED, SOMETHING_FAILED};
+use crate::helpers::Helpers;
+use crate::interrupt;
+use crate::output::{self, Output};
+use crate::trace::arguments::Replay as Arguments;
+use crate::trace::plan;
+use crate::trace::replay::{Replayed, Stage};
+
+pub fn run(arguments: &Arguments) -> Result<u8> {
+    let json = arguments.json.as_deref().map(Output::of).transpose()?;
+    let allocators = allocators::choose(&arguments.choice)?;
+    interrupt::watch()?;
+    let helpers = Helpers::unpack()?;
+    let file = helpers.directory().join("plan");
+    let plan = plan::make(&arguments.file, &file)?;
+    let stage = Stage { helpers: &helpers, plan: &file, touch: arguments.touch };
+    let Some(all) = stage.run(&allocators, arguments.rounds) else {
+        return Ok(INTERRUPTED);
+    };
+    let (calls, threads) = (plan.events, plan.threads);
+    let plural = if threads == 1 { "thread" } else { "threads" };
+    let text = format!("{}: {calls} calls of {threads} {plural}\n{}", plan.command.join(" "), table("allocator", &all));
+    if let Some(json) = &json {
+        let value = json!({"command": plan.command, "calls": calls, "threads": threads, "touch": arguments.touch,
+            "allocators": all});
+        json.write(format!("{value:#}\n").as_bytes())?;
+    }
+    if json == Some(Output::Standard) {
+        output::say(text.trim_end());
+    } else {
+        output::print(&text)?;
+    }
+    if let Some(damage) = &plan.damage {
+        output::say(format_args!("hak: {damage}; what is before that place was replayed"));
+    }
+    let has_failed = plan.damage.is_some() || all.iter().any(|one| one.failure.is_some());
+    Ok(if has_failed { SOMETHING_FAILED } else { 0 })
+}
+
+/// A line for each: the medians, also as ratios to the first one that has some.
+pub fn table(head: &str, all: &[Replayed]) -> String {
+    let mut out = String::new();
+    let width = all.iter().map(|one| one.name.chars().count()).chain([head.len()]).max().unwrap_or(0);
+    let _ =
+        writeln!(out, "{head:<width$} {:>10} {:>6} {:>10} {:>6}  served by", "seconds", "ratio", "peak MiB", "ratio");
+    let first = all.iter().find_map(|one| one.seconds().zip(one.peak_mib()));
+    for one in all {
+        let (Some(seconds), Some(peak), Some(first)) = (one.seconds(), one.peak_mib(), first) else {
+            let reason = one.failure.as_deref().unwrap_or("it was not run");
+            let _ = writeln!(out, "{:<width$} failed: {reason}", one.name);
+            continue;
+        };
+        let ratio = |value: f64, base: f64| if base > 0.0 { format!("{:.2}", value / base) } else { "-".into() };
+        let (time, memory) = (ratio(seconds, first.0), ratio(peak, first.1));
+        let by = one.proof.as_ref().map_or("", |proof| proof.answered_by.as_str());
+        let refused = if one.refused > 0 { format!(", {} calls refused", one.refused) } else { String::new() };
+        let _ = writeln!(out, "{:<width$} {seconds:>10.4} {time:>6} {peak:>10.1} {memory:>6}  {by}{refused}", one.name);
+    }
+    out
+}

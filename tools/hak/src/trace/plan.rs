@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+//! A trace as the plan that helpers/replay.c carries out: for each thread its calls, each with the slot of its block
+//! and how many calls about that slot come before it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::BuildHasherDefault;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::trace::read::Reader;
+use crate::trace::resolve::AddressHasher;
+use crate::trace::{Event, Kind, What};
+
+const MAGIC: u64 = 0x314e_414c_504b_4148;
+const MALLOC: u32 = 0;
+const CALLOC: u32 = 1;
+const ALIGNED: u32 = 2;
+const REALLOC: u32 = 3;
+const FREE: u32 = 4;
+const WAS: u32 = 5;
+const SEGMENT: u32 = 6;
+const STEP_BYTES: usize = 16;
+/// Between threads, calls may come in another order within two segments of so many, if they are about other blocks.
+const SEGMENT_EVENTS: u64 = 4096;
+/// What fits into a step. No allocator gives more.
+const MOST_SIZE: u64 = (1 << 54) - 1;
+/// Of one thread's steps, before they are written.
+const BUFFER: usize = 2048 * STEP_BYTES;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    what: u32,
+    slot: u32,
+    turn: u32,
+    size: u64,
+    log2: u32,
+}
+
+impl Step {
+    fn bytes(self) -> [u8; STEP_BYTES] {
+        let size = self.size.min(MOST_SIZE);
+        let what = self.what | self.log2 << 4 | ((size >> 32) as u32) << 10;
+        let mut bytes = [0; STEP_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(4).zip([what, self.slot, self.turn, size as u32]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+pub struct Plan {
+    pub events: u64,
+    pub threads: usize,
+    /// Why not all of the trace is in it.
+    pub damage: Option<String>,
+    pub command: Vec<String>,
+}
+
+/// Reads the trace twice: how long each thread's part is has to be known before they are written.
+pub fn make(trace: &Path, to: &Path) -> Result<Plan> {
+    let mut counts = Vec::<u64>::new();
+    let mut first = Builder::default();
+    let reader = first.through(trace, |thread, _| {
+        if thread >= counts.len() {
+            counts.resize(thread + 1, 0);
+        }
+        counts[thread] += 1;
+        Ok(())
+    })?;
+    // Threads that did nothing have no part; the others come in the order in which they start.
+    let mut order: Vec<usize> = (0..counts.len()).filter(|thread| counts[*thread] > 0).collect();
+    order.sort_by_key(|thread| first.started.get(&(*thread as u32)).copied());
+
+    let failed = || format!("cannot write {}", to.display());
+    let file = File::create(to).with_context(failed)?;
+    let mut head: Vec<u64> = vec![MAGIC, order.len() as u64, first.turns.len() as u64, first.members.len() as u64];
+    let mut offset = (32 + order.len() * 24 + first.members.len() * 4).next_multiple_of(STEP_BYTES) as u64;
+    let mut offsets = vec![0; counts.len()];
+    for thread in order.iter().copied() {
+        offsets[thread] = offset;
+        let segment = first.started.get(&(thread as u32)).copied().unwrap_or(0);
+        head.extend([offset, counts[thread], u64::from(segment)]);
+        offset += counts[thread] * STEP_BYTES as u64;
+    }
+    let mut bytes: Vec<u8> = head.iter().flat_map(|number| number.to_le_bytes()).collect();
+    bytes.extend(first.members.iter().flat_map(|count| count.to_le_bytes()));
+    file.write_all_at(&bytes, 0).with_context(failed)?;
+
+    let mut buffers = vec![Vec::new(); counts.len()];
+    let flush = |buffer: &mut Vec<u8>, offset: &mut u64| -> Result<()> {
+        file.write_all_at(buffer, *offset).with_context(failed)?;
+        *offset += buffer.len() as u64;
+        buffer.clear();
+        Ok(())
+    };
+    Builder::default().through(trace, |thread, step| {
+        buffers[thread].extend_from_slice(&step.bytes());
+        if buffers[thread].len() >= BUFFER { flush(&mut buffers[thread], &mut offsets[thread]) } else { Ok(()) }
+    })?;
+    buffers.iter_mut().zip(&mut offsets).try_for_each(|(buffer, offset)| flush(buffer, offset))?;
+    Ok(Plan { events: first.events, threads: order.len(), damage: reader.damage, command: reader.header.command })
+}
+
+#[derive(Default)]
+struct Builder {
+    events: u64,
+    /// By block: its slot and size.
+    live: HashMap<u64, (u32, u64), BuildHasherDefault<AddressHasher>>,
+    free: Vec<u32>,
+    /// By slot: how many calls have been about it.
+    turns: Vec<u32>,
+    /// By segment: how many threads have a part in it.
+    members: Vec<u32>,
+    /// By thread: the first segment, and the last one up to now.
+    started: HashMap<u32, u32>,
+    segments: Vec<Option<u32>>,
+}
+
+impl Builder {
+    fn through(&mut self, trace: &Path, mut out: impl FnMut(usize, Step) -> Result<()>) -> Result<Reader> {
+        let mut reader = Reader::open(trace)?;
+        let mut events = Vec::new();
+        loop {
+            reader.next(&mut events);
+            if events.is_empty() {
+                return Ok(reader);
+            }
+            for event in &events {
+                self.step(event, &mut out)?;
+            }
+        }
+    }
+
+    fn step(&mut self, event: &Event, out: &mut impl FnMut(usize, Step) -> Result<()>) -> Result<()> {
+        let thread = event.thread;
+        match event.what {
+            What::Time { .. } | What::Refused { .. } => return Ok(()),
+            What::Image => {
+                let mut blocks: Vec<u64> = self.live.keys().copied().collect();
+                blocks.sort_unstable();
+                for block in blocks {
+                    self.step(&Event { thread, what: What::Free { block } }, out)?;
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.begin_segment(thread, out)?;
+        self.events += 1;
+        let mut say = |step| out(thread as usize, step);
+        match event.what {
+            What::Allocate { block, kind, size, alignment, .. } => {
+                let what = match kind {
+                    Kind::Malloc => MALLOC,
+                    Kind::Calloc => CALLOC,
+                    Kind::Aligned => ALIGNED,
+                };
+                let log2 = alignment.checked_ilog2().unwrap_or(0);
+                let slot = match self.free.pop() {
+                    Some(slot) => slot,
+                    None => {
+                        self.turns.push(0);
+                        u32::try_from(self.turns.len() - 1)?
+                    }
+                };
+                ensure!(self.live.insert(block, (slot, size)).is_none(), "a block is allocated twice");
+                say(Step { what, slot, turn: self.turn(slot), size, log2 })
+            }
+            What::Reallocate { block, size, .. } => {
+                let of = self.live.get_mut(&block).context("a block that is not live is reallocated")?;
+                let (slot, was) = *of;
+                of.1 = size;
+                say(Step { what: WAS, slot, turn: 0, size: was, log2: 0 })?;
+                say(Step { what: REALLOC, slot, turn: self.turn(slot), size, log2: 0 })
+            }
+            What::Free { block } => {
+                let (slot, _) = self.live.remove(&block).context("a block that is not live is freed")?;
+                self.free.push(slot);
+                say(Step { what: FREE, slot, turn: self.turn(slot), size: 0, log2: 0 })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn turn(&mut self, slot: u32) -> u32 {
+        let turn = &mut self.turns[slot as usize];
+        *turn = turn.wrapping_add(1);
+        turn.wrapping_sub(1)
+    }
+
+    fn begin_segment(&mut self, thread: u32, out: &mut impl FnMut(usize, Step) -> Result<()>) -> Result<()> {
+        let segment = u32::try_from(self.events / SEGMENT_EVENTS)?;
+        let index = thread as usize;
+        if index >= self.segments.len() {
+            self.segments.resize(index + 1, None);
+        }
+        if self.segments[index] == Some(segment) {
+            return Ok(());
+        }
+        self.segments[index] = Some(segment);
+        self.started.entry(thread).or_insert(segment);
+        self.members.resize(segment as usize + 1, 0);
+        self.members[segment as usize] += 1;
+        out(index, Step { what: SEGMENT, slot: segment, turn: 0, size: 0, log2: 0 })
+    }
+}

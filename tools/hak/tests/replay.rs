@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+//! `hak replay`: a trace is made again, call for call, and takes as much memory as the program took.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{cc, hak, library};
+use predicates::str::contains;
+use serde_json::Value;
+
+const PROGRAM: &str = include_str!("data/trace_program.c");
+
+fn program(directory: &Path) -> PathBuf {
+    let program = directory.join("trace_program");
+    cc(&program, PROGRAM, &["-O1", "-fno-builtin", "-pthread"]);
+    program
+}
+
+fn traced(directory: &Path, words: &[&str]) -> PathBuf {
+    let trace = directory.join("trace");
+    let mut command = hak();
+    command.args(["trace", "--library"]).arg(library()).arg("--output").arg(&trace);
+    command.arg("--").arg(program(directory)).args(words).assert().success();
+    trace
+}
+
+fn hakmem() -> String {
+    format!("hakmem={}", library().display())
+}
+
+fn replayed(trace: &Path, words: &[&str]) -> Value {
+    let mut command = hak();
+    command.args(["replay", "--allocator", &hakmem(), "--json", "-"]).arg(trace).args(words);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The program writes all that it allocates, and tells by how much it has grown at its peak, as the replayer does.
+#[test]
+fn a_replay_has_the_peak_of_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = traced(directory.path(), &["grow", "100"]);
+    let real = || -> f64 {
+        let mut command = Command::new(directory.path().join("trace_program"));
+        let output = command.args(["grow", "100"]).env("LD_PRELOAD", library()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    };
+    let real = middle((0..3).map(|_| real()).collect());
+    let value = replayed(&trace, &["--allocators", "hakmem", "--rounds", "3"]);
+    let rounds = value["allocators"][0]["rounds"].as_array().unwrap();
+    let peak = middle(rounds.iter().map(|round| round["peak_kib"].as_f64().unwrap()).collect());
+    assert!(real > 100.0 * 1024.0, "{real}");
+    assert!((peak / real - 1.0).abs() < 0.03, "{peak} KiB, and the program {real}");
+    let less = replayed(&trace, &["--allocators", "hakmem", "--rounds", "1", "--touch", "none"]);
+    assert!(less["allocators"][0]["rounds"][0]["peak_kib"].as_f64().unwrap() < peak / 2.0, "{less}");
+}
+
+/// Blocks go from thread to thread; each allocator serves every call, and is proven.
+#[test]
+fn threads_are_replayed_under_other_allocators() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = traced(directory.path(), &["threads"]);
+    let value = replayed(&trace, &["--allocators", "glibc,hakmem", "--rounds", "1", "--touch", "ends"]);
+    assert_eq!(value["threads"], 5);
+    let all = value["allocators"].as_array().unwrap();
+    assert_eq!(all.len(), 2);
+    for one in all {
+        assert_eq!((&one["calls"], &one["refused"], &one["failure"]), (&value["calls"], &0.into(), &Value::Null));
+        let by = if one["name"] == "glibc" { "libc.so" } else { "libhakmem" };
+        assert!(one["proof"]["answered_by"].as_str().unwrap().contains(by), "{one}");
+    }
+    // 20 000 blocks of each of 4 threads, a tenth of them with two realloc, and 5000 huge ones.
+    assert!(value["calls"].as_u64().unwrap() >= 4 * (2 * 20_000 + 4_000 + 2 * 5_000), "{value}");
+    let text = "shows=what a replayer that is not served by it is worth";
+    let wrong = directory.path().join("none.so");
+    cc(&wrong, &format!("const char *text = \"{text}\";"), &["-shared", "-fPIC"]);
+    let mut command = hak();
+    command.arg("replay").arg(&trace).args(["--allocators", "none", "--allocator"]);
+    command.arg(format!("none={}", wrong.display())).args(["--rounds", "1", "--touch", "ends"]);
+    command.assert().code(1).stdout(contains("it did not serve the replay"));
+}
+
+#[test]
+fn other_settings_are_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = traced(directory.path(), &["grow", "8"]);
+    let mut command = hak();
+    command.args(["explain", "--settings", "--rounds", "1", "--library"]).arg(library()).arg(&trace);
+    let shown = command.assert().success();
+    for setting in ["as it is", "HAKMEM_PROFILE=memory", "HAKMEM_INT=off", "HAKMEM_SOFT_LIMIT=", "no huge pages"] {
+        shown.get_output().stdout.windows(setting.len()).find(|part| *part == setting.as_bytes()).expect(setting);
+    }
+}
+
+#[test]
+fn a_trace_that_is_cut_is_replayed_as_far_as_it_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = traced(directory.path(), &["threads"]);
+    let whole = fs::read(&trace).unwrap();
+    fs::write(&trace, &whole[..whole.len() * 2 / 3]).unwrap();
+    let replay = || {
+        let mut command = hak();
+        command
+            .args(["replay", "--allocators", "hakmem", "--rounds", "1", "--touch", "ends", "--allocator", &hakmem()])
+            .arg(&trace);
+        command
+    };
+    replay().assert().code(1).stdout(contains("calls of")).stderr(contains("damaged or cut off"));
+    fs::write(&trace, "text").unwrap();
+    replay().assert().code(2).stderr(contains("it is no trace of hak trace"));
+}

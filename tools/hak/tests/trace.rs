@@ -217,11 +217,16 @@ fn what_cannot_be_traced_is_refused() {
     let mut command = hak();
     command.args(["trace", "--library"]).arg(library()).arg("-o").arg(&trace).arg("--").arg(fixed);
     command.assert().code(126).stderr(contains("statically linked"));
-    // Too little room to share: an untraced program, and it is said.
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -v 300000; exec \"$@\"", "sh", BINARY, "trace", "--library"]).arg(library());
-    limited.arg("-o").arg(&trace).arg("--").arg(&bench.program).arg("none").env_remove("LD_PRELOAD");
-    let output = limited.output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot map the memory to share"), "{output:?}");
+    // Too little room to share.
+    for (limit, reason) in [
+        ("ulimit -v 300000", "cannot map the memory to share"),
+        ("ulimit -f 8000", "cannot make memory to share: File too large"),
+    ] {
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &format!("{limit}; exec \"$@\""), "sh", BINARY, "trace", "--library"]).arg(library());
+        limited.arg("-o").arg(&trace).arg("--").arg(&bench.program).arg("none").env_remove("LD_PRELOAD");
+        let output = limited.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(reason), "{output:?}");
+    }
 }

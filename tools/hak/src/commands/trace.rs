@@ -3,6 +3,7 @@
 
 use std::env;
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
@@ -31,6 +32,8 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     if env::var_os("HAK_TRACE").is_some() {
         return Err(failure(BAD_INPUT, "a program that is traced already cannot trace another one"));
     }
+    // A limit of the size of files is an error like any other, and no end of hak. The program has the signal as it was.
+    signal_hook::flag::register(libc::SIGXFSZ, Arc::default())?;
     let helpers = Helpers::unpack()?;
     let region = Region::make()?;
     let mut command: Command = run::command(&arguments.command, &[], arguments.library.as_deref())?;
@@ -123,7 +126,7 @@ impl Recorder {
         let name = arguments.output.display();
         if region.images() == 0 {
             let reason = region.failure().map_or_else(
-                || "the library that records was not loaded".into(),
+                || "the library that records was not loaded, or could not open what it shares with hak".into(),
                 |error| format!("it could not map the memory that it shares with hak: {error}"),
             );
             output::say(format_args!("hak: the trace {name} is empty: {reason}"));

@@ -158,7 +158,8 @@ impl Builder {
                     Kind::Calloc => CALLOC,
                     Kind::Aligned => ALIGNED,
                 };
-                let log2 = alignment.checked_ilog2().unwrap_or(0);
+                // As memalign does where it is none; too large a one is refused again.
+                let log2 = alignment.max(1).checked_next_power_of_two().map_or(63, u64::ilog2);
                 let slot = match self.free.pop() {
                     Some(slot) => slot,
                     None => {

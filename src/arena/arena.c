@@ -250,7 +250,10 @@ void arena_give(unit_t first, size_t units) {
 void arena_give_clean(unit_t first, size_t units) {
   gate_enter(&arena_gate);
   kept_note_given(units);
-  FOR_EACH_SUPERSLAB(c, first, units) map_note_huge_page(c.number, false);
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    map_note_huge_page(c.number, false);
+    if (c.mask == UINT32_MAX) map_superslab(c.number)->has_slack = false;
+  }
   give_units(first, units);
   charge_gone(units);
   watch_limits();

@@ -30,8 +30,10 @@ size_t dirty_add(unit_t first, size_t units, uint64_t now_ms) {
     superslab_t *s = map_superslab(c.number);
     HAK_ASSERT((s->used & c.mask) == 0 && (s->dirty & c.mask) == 0);
     if (s->dirty != 0) list_remove(c.number);
-    /* With a huge page, one touch has made all of it resident. */
-    uint32_t added = (map_wants_huge_page(c.number) ? ~s->used : c.mask) & ~s->dirty;
+    /* With a huge page, one touch has made all of it resident. Where the system was asked to do
+     * without since, that is so once more: what was never used goes with what was. */
+    uint32_t added = (s->has_slack ? ~s->used : c.mask) & ~s->dirty;
+    s->has_slack = map_wants_huge_page(c.number);
     s->dirty |= added;
     s->dirtied_ms = now_ms;
     list_append(c.number);

@@ -121,12 +121,13 @@ typedef struct {
 /* A SuperSlab: which of its units are in use; which free ones hold pages; which
  * of those in use did when they were taken, and so did not read as zero; whether
  * the system was asked for a huge page (huge_pages.c in the huge zone, zone.c and dense.c
- * in the small one; read without the gate there: relaxed, a hint).
+ * in the small one; read without the gate there: relaxed, a hint); and whether one touch may
+ * have made free units resident that count as clean, which outlasts the asking: dirty.c.
  * Invariant: used & dirty = 0, and it is in the dirty list <=> dirty != 0.    */
 typedef struct {
   uint32_t used, dirty, stale;
   uint32_t dirty_previous, dirty_next; /* SuperSlab numbers                    */
-  bool huge_page;
+  bool huge_page, has_slack;
   uint64_t dirtied_ms; /* when a unit was last given back      */
 } __attribute__((aligned(32))) superslab_t;
 static_assert(sizeof(superslab_t) == 32, "the table's size in docs/design.md");
@@ -189,7 +190,9 @@ HAK_INLINE superslab_t *map_superslab(size_t number) { return &the_map.superslab
 HAK_INLINE bool map_wants_huge_page(size_t number) {
   return __atomic_load_n(&map_superslab(number)->huge_page, __ATOMIC_RELAXED);
 }
+/* What is resident there stays so where the system is to do without from now on. */
 HAK_INLINE void map_note_huge_page(size_t number, bool is_wanted) {
+  if (is_wanted) map_superslab(number)->has_slack = true;
   __atomic_store_n(&map_superslab(number)->huge_page, is_wanted, __ATOMIC_RELAXED);
 }
 /* Words `from` to `to` of a run's units. Relaxed: what hands a block over to another thread orders the words, too. */

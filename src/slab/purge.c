@@ -21,13 +21,17 @@ static bool are_free(const uint64_t *bits, unsigned first, unsigned last) {
   return true;
 }
 
-/* Whether the page at that offset into the slab lies in free blocks alone, and is there. */
+/* Whether the page at that offset into the slab lies in free blocks alone, and is there. The
+ * slab's tail, in which no block has room, is free as well: the last page of most slabs is
+ * partly that, and one that is not given back stays for each of them. */
 static bool is_free_page(unit_t slab, size_t offset) {
   const unit_record_t *r = map_record(slab);
   if (purged_is_marked(slab, offset)) return false;
   const size_class_t *c = &size_classes[r->slab.size_class];
-  unsigned last = size_class_block_at(c, offset + os_page_bytes() - 1);
-  return last < r->slab.capacity && are_free(the_map.free_bits[slab], size_class_block_at(c, offset), last);
+  unsigned first = size_class_block_at(c, offset), last = size_class_block_at(c, offset + os_page_bytes() - 1);
+  if (first >= r->slab.capacity) return false; /* tail alone, which the books of free bytes do not know */
+  if (last >= r->slab.capacity) last = r->slab.capacity - 1u;
+  return are_free(the_map.free_bits[slab], first, last);
 }
 
 /* A row of pages of a slab. */

@@ -3,7 +3,7 @@
  *
  * A slab's marked pages were given back since a block was last taken from it: each unit's
  * record has a bit for each of its pages, the first one their number, and the owner the
- * sum in bytes. When blocks are taken all marks go, since pages may be there again: so the
+ * sum in bytes. The last page may lie in the slab's tail, too, and counts whole. When blocks are taken all marks go, since pages may be there again: so the
  * sum is below the truth. A unit that is in no slab has no marks.
  *
  * The functions are the owning thread's.

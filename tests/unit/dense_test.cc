@@ -3,6 +3,7 @@
 
 extern "C" {
 #include "arena/dense.h"
+#include "arena/dirty.h"
 }
 
 namespace {
@@ -76,6 +77,28 @@ TEST_F(Dense, WhatWentBackAsAWholeGetsThemAgain) {
   EXPECT_FALSE(map_wants_huge_page(superslab)) << "a part of it is in use";
   again(2 * SUPERSLAB_UNITS, true);
   EXPECT_TRUE(wants());
+}
+
+/* A huge page makes all of its SuperSlab resident. Where the system is to do without from now on, because
+ * pages nearby go back, what was never used must not stay for ever. */
+TEST_F(Dense, WhatAHugePageMadeResidentGoesBackThoughThereIsNoneNow) {
+  const unit_t run = arena_take(ZONE_SMALL, SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
+  ASSERT_NE(run, 0u);
+  const size_t superslab = run / SUPERSLAB_UNITS;
+  const auto becomes_dirty = [&](unit_t first, size_t units) {
+    const size_t before = dirty_units();
+    arena_give(first, units);
+    const size_t added = dirty_units() - before;
+    arena_purge(0);
+    return added;
+  };
+  map_refuse_huge_pages(superslab, superslab + 1);
+  becomes_dirty(run + 3, SUPERSLAB_UNITS - 3);
+  map_want_huge_pages(superslab, superslab + 1);
+  map_refuse_huge_pages(superslab, superslab + 1);
+  EXPECT_EQ(becomes_dirty(run + 2, 1), SUPERSLAB_UNITS - 2u) << "all that is free";
+  EXPECT_EQ(becomes_dirty(run + 1, 1), 1u) << "the rest has gone already";
+  EXPECT_EQ(becomes_dirty(run, 1), 1u);
 }
 
 /* It is a witness, or was refused for good reasons. */

@@ -80,6 +80,28 @@ TEST_F(Purge, PagesOfFreeBlocksGoBackAndOthersStay) {
   }
 }
 
+/* The last page of a slab lies in the last blocks and in the tail behind them. */
+TEST_F(Purge, ThePageBeforeTheTailGoesBack) {
+  const size_t page = os_page_bytes();
+  for (unsigned c : {5u, 30u, 45u}) {
+    const size_t bytes = size_classes[c].block_bytes, capacity = size_classes[c].capacity;
+    ASSERT_NE(UNIT_BYTES % bytes, 0u) << "class " << c << " has no tail";
+    ASSERT_LE(bytes, page);
+    auto blocks = owner.refill(c, capacity);
+    std::sort(blocks.begin(), blocks.end());
+    ASSERT_EQ(slab_of(blocks[0]), slab_of(blocks.back()));
+    for (void *block : blocks) hak_test::stamp(block, bytes, c);
+    owner.flush(c, {blocks.begin() + 1, blocks.end()});
+    size_t keep = 0;
+    purge_pages(owner, &keep);
+    EXPECT_EQ(hak_test::resident_pages(map_address(slab_of(blocks[0])), UNIT_BYTES), 1u) << "class " << c;
+    EXPECT_TRUE(hak_test::stamped(blocks[0], bytes, c));
+    slab_check(owner);
+    owner.flush(c, {blocks[0]});
+    slab_release_empty(owner);
+  }
+}
+
 TEST_F(PurgeIdle, PagesOfIdleSlabsGoBack) {
   Make(4, 32);
   size_t before = ResidentPages();

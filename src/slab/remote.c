@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* An entry, and a parcel, is sent when it holds so much: an outbox must not hoard. */
-enum { ENTRY_MAX_BYTES = 16 * 1024, PARCEL_MAX_BYTES = 32 * 1024 };
+enum { ENTRY_MAX_BYTES = 8 * 1024, PARCEL_MAX_BYTES = 32 * 1024 };
 
 /* Whether remote bits may be put at this unit: it starts a slab of several blocks. */
 static bool starts_shared_slab(unit_t unit, uint32_t word) {

@@ -217,7 +217,8 @@ TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
 }
 
 TEST_F(Remote, LargerBlocksAreNotHoarded) {
-  for (auto [bytes, waiting] : {std::pair<size_t, size_t>{1024, 15}, {2048, 7}, {5000, 3}, {16384, 0}, {65536, 0}}) {
+  for (auto [bytes, waiting] :
+       {std::pair<size_t, size_t>{512, 15}, {1024, 7}, {2048, 3}, {5000, 1}, {8192, 0}, {65536, 0}}) {
     const unsigned k = size_class_of(bytes);
     auto blocks = a.refill(k, 8 * (waiting + 1));
     std::sort(blocks.begin(), blocks.end());
@@ -226,7 +227,7 @@ TEST_F(Remote, LargerBlocksAreNotHoarded) {
     EXPECT_EQ(b->parcel_count, 0u) << "a parcel for a block of " << bytes << " bytes";
     EXPECT_EQ(b->outbox_count, waiting > 0 ? 1u : 0u);
     free_as(b, blocks[waiting]);
-    EXPECT_EQ(b->outbox_count, 0u) << "more than 16 KiB wait, in blocks of " << bytes << " bytes";
+    EXPECT_EQ(b->outbox_count, 0u) << "more than 8 KiB wait, in blocks of " << bytes << " bytes";
     for (size_t i = waiting + 1; i < blocks.size(); i++) {
       free_as(b, blocks[i]);
       EXPECT_LT(remote_outbox_bytes(b), 32u * 1024 + 32 * 1024 + block_bytes) << "an outbox of " << bytes << " bytes";

@@ -87,6 +87,7 @@ static bool take_charged(unit_t first, size_t units, size_t *dirty) {
   if (is_hard && !charge_run(first, units)) return false;
   *dirty = take_units(first, units);
   if (!is_hard && *dirty != units) charge_taken(first, units, units - *dirty);
+  dirty_note_used(first, units);
   return true;
 }
 
@@ -361,9 +362,19 @@ size_t arena_tick(uint64_t now_ms) {
   return (shelved << UNIT_SHIFT) + tally_add(TALLY_AGED, purged);
 }
 
+/* A heap that shrinks need not give back a unit of the SuperSlab in which it stopped to grow. */
+static void give_slack(void) {
+  unit_t first;
+  gate_enter(&arena_gate);
+  size_t units = dirty_add_slack(os_now_ms(), &first);
+  if (units > 0) charge_dirty(first, 1, units);
+  gate_leave(&arena_gate);
+}
+
 size_t arena_relieve_now(size_t freed_units) {
   enum { REFUSED_MS = 1000 };
   if (!arena_is_ready()) return 0;
+  give_slack();
   /* What is kept shrinks by an eighth of what was freed. */
   size_t most = 2 * PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
   if (shelf_surplus() > 0) unshelve(SHELVED_EVER, UNSHELVED_MOST, min_size(shelf_surplus(), most));

@@ -9,6 +9,9 @@ static struct {
   size_t units;
 } list;
 
+/* See dirty_add_slack; 0 is none. */
+static uint32_t newest_slack;
+
 static void list_remove(uint32_t number) {
   superslab_t *s = map_superslab(number);
   *(s->dirty_previous ? &map_superslab(s->dirty_previous)->dirty_next : &list.oldest) = s->dirty_next;
@@ -24,22 +27,43 @@ static void list_append(uint32_t number) {
   list.newest = number;
 }
 
+/* Some free units, and with slack all: what was never used goes with what was. */
+static void add(uint32_t number, uint32_t some, uint64_t now_ms) {
+  superslab_t *s = map_superslab(number);
+  if (s->dirty != 0) list_remove(number);
+  uint32_t added = (s->has_slack ? ~s->used : some) & ~s->dirty;
+  s->has_slack = false;
+  s->dirty |= added;
+  s->dirtied_ms = now_ms;
+  list_append(number);
+  list.units += (size_t)__builtin_popcount(added);
+}
+
 size_t dirty_add(unit_t first, size_t units, uint64_t now_ms) {
   size_t before = list.units;
   FOR_EACH_SUPERSLAB(c, first, units) {
-    superslab_t *s = map_superslab(c.number);
-    HAK_ASSERT((s->used & c.mask) == 0 && (s->dirty & c.mask) == 0);
-    if (s->dirty != 0) list_remove(c.number);
-    /* With a huge page, one touch has made all of it resident. Where the system was asked to do
-     * without since, that is so once more: what was never used goes with what was. */
-    uint32_t added = (s->has_slack ? ~s->used : c.mask) & ~s->dirty;
-    s->has_slack = map_wants_huge_page(c.number);
-    s->dirty |= added;
-    s->dirtied_ms = now_ms;
-    list_append(c.number);
-    list.units += (size_t)__builtin_popcount(added);
+    HAK_ASSERT(((map_superslab(c.number)->used | map_superslab(c.number)->dirty) & c.mask) == 0);
+    add(c.number, c.mask, now_ms);
   }
   return list.units - before;
+}
+
+size_t dirty_add_slack(uint64_t now_ms, unit_t *first) {
+  size_t before = list.units;
+  uint32_t number = newest_slack;
+  newest_slack = 0;
+  *first = number * SUPERSLAB_UNITS;
+  const superslab_t *s = map_superslab(number);
+  if (number != 0 && s->has_slack && (s->used | s->dirty) != UINT32_MAX) add(number, 0, now_ms);
+  return list.units - before;
+}
+
+void dirty_note_used(unit_t first, size_t units) {
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    if (HAK_LIKELY(!map_wants_huge_page(c.number))) continue;
+    map_superslab(c.number)->has_slack = true;
+    newest_slack = c.number;
+  }
 }
 
 size_t dirty_take(unit_t first, size_t units) {

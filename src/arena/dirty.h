@@ -17,9 +17,15 @@
 
 HAK_C_BEGIN
 
-/* Units that are free by now have become dirty, and with them what is free beside them
- * in the same huge page. `now_ms` is no earlier than before. Returns how many have. */
+/* Taken units are about to be used: with a huge page the first touch makes all of it resident, free
+ * units, too. They are slack until they become dirty, also when the system is asked to do without
+ * the huge page meanwhile, as for a neighbour that is purged. */
+void dirty_note_used(unit_t first, size_t units);
+/* Units that are free by now have become dirty, and with them what is slack beside them. `now_ms` is no earlier than before. Returns how many have. */
 size_t dirty_add(unit_t first, size_t units, uint64_t now_ms);
+/* So has the slack of the SuperSlab that was used last, of which nothing need ever be given back.
+ * Once; returns how many units, and one of that SuperSlab. */
+size_t dirty_add_slack(uint64_t now_ms, unit_t *first);
 /* Units are taken: those that were dirty are stale from now on, the others are not.
  * Returns how many were. */
 size_t dirty_take(unit_t first, size_t units);

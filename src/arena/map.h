@@ -190,9 +190,7 @@ HAK_INLINE superslab_t *map_superslab(size_t number) { return &the_map.superslab
 HAK_INLINE bool map_wants_huge_page(size_t number) {
   return __atomic_load_n(&map_superslab(number)->huge_page, __ATOMIC_RELAXED);
 }
-/* What is resident there stays so where the system is to do without from now on. */
 HAK_INLINE void map_note_huge_page(size_t number, bool is_wanted) {
-  if (is_wanted) map_superslab(number)->has_slack = true;
   __atomic_store_n(&map_superslab(number)->huge_page, is_wanted, __ATOMIC_RELAXED);
 }
 /* Words `from` to `to` of a run's units. Relaxed: what hands a block over to another thread orders the words, too. */

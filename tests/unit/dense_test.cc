@@ -93,12 +93,31 @@ TEST_F(Dense, WhatAHugePageMadeResidentGoesBackThoughThereIsNoneNow) {
     return added;
   };
   map_refuse_huge_pages(superslab, superslab + 1);
-  becomes_dirty(run + 3, SUPERSLAB_UNITS - 3);
+  becomes_dirty(run + 2, SUPERSLAB_UNITS - 2);
   map_want_huge_pages(superslab, superslab + 1);
+  ASSERT_TRUE(arena_extend(run, 2, 3));
   map_refuse_huge_pages(superslab, superslab + 1);
   EXPECT_EQ(becomes_dirty(run + 2, 1), SUPERSLAB_UNITS - 2u) << "all that is free";
   EXPECT_EQ(becomes_dirty(run + 1, 1), 1u) << "the rest has gone already";
   EXPECT_EQ(becomes_dirty(run, 1), 1u);
+}
+
+/* So must not what was never used of the SuperSlab in which a heap stopped to grow, though nothing there is
+ * given back. */
+TEST_F(Dense, WhatAHugePageMadeResidentGoesBackWhenTheHeapShrinks) {
+  const unit_t run = arena_take(ZONE_SMALL, SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
+  ASSERT_NE(run, 0u);
+  const size_t superslab = run / SUPERSLAB_UNITS;
+  map_refuse_huge_pages(superslab, superslab + 1);
+  arena_give(run + 2, SUPERSLAB_UNITS - 2);
+  arena_purge(0);
+  map_want_huge_pages(superslab, superslab + 1);
+  ASSERT_TRUE(arena_extend(run, 2, 3));
+  const size_t before = dirty_units(), purged = arena_relieve_now(0) / UNIT_BYTES;
+  EXPECT_EQ(purged + dirty_units() - before, SUPERSLAB_UNITS - 3u);
+  const size_t again = dirty_units(), purged_again = arena_relieve_now(0) / UNIT_BYTES;
+  EXPECT_EQ(purged_again + dirty_units(), again) << "once is enough";
+  arena_purge(0);
 }
 
 /* It is a witness, or was refused for good reasons. */

@@ -58,12 +58,16 @@ size_t dirty_add_slack(uint64_t now_ms, unit_t *first) {
   return list.units - before;
 }
 
+static void note_slack(uint32_t number) {
+  if (HAK_LIKELY(!map_wants_huge_page(number))) return;
+  map_superslab(number)->has_slack = true;
+  newest_slack = number;
+}
+
+/* SuperSlabs between the first and the last have no free units. */
 void dirty_note_used(unit_t first, size_t units) {
-  FOR_EACH_SUPERSLAB(c, first, units) {
-    if (HAK_LIKELY(!map_wants_huge_page(c.number))) continue;
-    map_superslab(c.number)->has_slack = true;
-    newest_slack = c.number;
-  }
+  note_slack(first / SUPERSLAB_UNITS);
+  note_slack((unit_t)(first + units - 1) / SUPERSLAB_UNITS);
 }
 
 size_t dirty_take(unit_t first, size_t units) {

@@ -4,12 +4,15 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include <malloc.h>
+
+#if defined(__GLIBC__) /* other C libraries have none of them, nor a program that calls one */
+
 #include "../observe/account.h"
 #include "../observe/report.h"
 #include "../observe/xml.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -72,3 +75,5 @@ EXPORT int malloc_info(int options, FILE *stream) {
   pthread_setcancelstate(cancel_state, NULL);
   return written ? 0 : -1;
 }
+
+#endif

@@ -3,9 +3,11 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "../arena/arena.h"
-
 #include <malloc.h>
+
+#if defined(__GLIBC__) /* other C libraries have no mallopt, nor a program that calls it */
+
+#include "../arena/arena.h"
 
 /* As in glibc: a threshold below 0, as a size, is beyond all sizes. */
 static void set_trim_threshold(int value) { arena_keep(value < 0 ? SIZE_MAX : (size_t)value); }
@@ -32,3 +34,5 @@ __attribute__((visibility("default"))) int mallopt(int parameter, int value) {
     default: return 0;
   }
 }
+
+#endif

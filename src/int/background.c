@@ -102,8 +102,22 @@ static bool ends(void) {
   return is_alone() || !atomic32_cas_acq_rel(&background.runs, &nobody, 1);
 }
 
+/* Ours are those of the process's first thread: the one that starts us may be bound to its own. */
+static bool first_threads_processors(cpu_set_t *processors) {
+  return sched_getaffinity((pid_t)os_process_id(), sizeof *processors, processors) == 0;
+}
+#if defined(__GLIBC__) /* there it starts with them: choose_processors */
+static void take_processors(void) {}
+#else
+static void take_processors(void) {
+  cpu_set_t processors;
+  if (first_threads_processors(&processors)) sched_setaffinity(0, sizeof processors, &processors);
+}
+#endif
+
 static void *run(void *unused) {
   (void)unused;
+  take_processors();
   os_name_thread("hakmem-int");
   do {
     while (!work() && sleep_until_rung()) continue;
@@ -136,12 +150,14 @@ static void choose_schedule(pthread_attr_t *attributes) {
   pthread_attr_setschedparam(attributes, &no_priority);
 }
 
-/* Those of the process's first thread: the calling one may be bound to its own. */
+#if defined(__GLIBC__) /* others cannot say so beforehand: take_processors */
 static void choose_processors(pthread_attr_t *attributes) {
   cpu_set_t processors;
-  if (sched_getaffinity((pid_t)os_process_id(), sizeof processors, &processors) == 0)
-    pthread_attr_setaffinity_np(attributes, sizeof processors, &processors);
+  if (first_threads_processors(&processors)) pthread_attr_setaffinity_np(attributes, sizeof processors, &processors);
 }
+#else
+static void choose_processors(pthread_attr_t *attributes) { (void)attributes; }
+#endif
 
 static bool start_with(background_create_fn *create, bool chosen) {
   pthread_attr_t attributes;

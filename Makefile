@@ -2,6 +2,7 @@
 BUILD := build
 
 .PHONY: all library demo test test-quick bench dist deb site clean
+.PHONY: all library demo test test-quick bench dist deb rpm clean
 
 all: library
 	@scripts/build-hak $(BUILD)
@@ -49,6 +50,10 @@ deb:
 site: all
 	@scripts/deps site
 	@scripts/build-site $(BUILD)/site
+# Packages for rpm, from what is committed.
+rpm:
+	@scripts/deps build rpm
+	@scripts/build-rpm $(BUILD)/rpm
 
 clean:
 	rm -rf $(BUILD)

@@ -4,6 +4,7 @@
 #
 #   debian.sh make BUILD WORK      builds them below WORK, with the tool `hak` of the build tree BUILD if it is there
 #   debian.sh same BUILD WORK      builds them again, elsewhere: the same bytes
+#   debian.sh cross BUILD WORK     builds them for arm64, and has the emulator run a program under the library
 #   debian.sh use BUILD WORK       looks at them, installs, uses, upgrades and removes them
 #
 # 77 where what builds packages is missing.
@@ -62,6 +63,30 @@ same() {
     cmp "$package" "$packages/${package##*/}" || fail "${package##*/} is another one when it is built elsewhere"
   done
   rm -rf "$work/elsewhere"
+}
+
+cross() {
+  local arm=$work/arm64 library
+  for program in aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64; do
+    command -v "$program" >/dev/null || { echo "skipped: there is no $program (scripts/deps test installs it)"; exit 77; }
+  done
+  rm -rf "$arm"
+  mkdir -p "$arm"
+  DEB_BUILD_PROFILES=pkg.hakmem.notools "$root/scripts/build-deb" "$arm/packages" --arch arm64 >"$log" 2>&1 ||
+    { cat "$log"; exit 1; }
+  lintian --allow-root --no-user-dirs --no-cfg --fail-on error "$arm"/packages/{libhakmem0,libhakmem-dev}_*_arm64.deb \
+    >"$log" || { cat "$log"; exit 1; }
+  dpkg-deb -f "$arm"/packages/libhakmem0_*.deb Depends | grep -q '^libc6' || fail "it does not say which C library it needs"
+  for package in "$arm"/packages/*.deb; do dpkg-deb -x "$package" "$arm/root"; done
+  library=$arm/root/usr/lib/aarch64-linux-gnu/libhakmem.so.0
+  aarch64-linux-gnu-gcc "$root/tests/api/allocating_program.c" -o "$arm/program"
+  # The emulator keeps a record for every page of reserved address space.
+  qemu-aarch64 -L /usr/aarch64-linux-gnu -E HAKMEM_RESERVE=16G -E HAKMEM_STATS_FILE="$arm/stats.json" \
+    -E LD_PRELOAD="$library" "$arm/program" >"$log" || { cat "$log"; fail "the program fails under it"; }
+  grep -q '"refills": [1-9]' "$arm/stats.json" || fail "the preloaded library did not serve"
+  aarch64-linux-gnu-gcc -I"$arm/root/usr/include" "$root/tests/install/consumer/main.c" "${library%.so.0}.a" -pthread \
+    -o "$arm/linked"
+  qemu-aarch64 -L /usr/aarch64-linux-gnu -E HAKMEM_RESERVE=16G "$arm/linked"
 }
 
 # dpkg for a root of its own, whatever this machine leaves out of what is installed.
@@ -156,6 +181,7 @@ use() {
 case $what in
 make) make_packages ;;
 same) same ;;
+cross) cross ;;
 use) use ;;
-*) echo "debian.sh: '$what' is none of make, same, use" >&2 && exit 2 ;;
+*) echo "debian.sh: '$what' is none of make, same, cross, use" >&2 && exit 2 ;;
 esac

@@ -27,7 +27,9 @@ STAND_INS = {
         mkdir -p hakmem-{VERSION}-linux-{MACHINE}/lib
         cp '{LIBRARY}' hakmem-{VERSION}-linux-{MACHINE}/lib/libhakmem.so.{VERSION}
         tar -czf hakmem-{VERSION}-linux-{MACHINE}.tar.gz --remove-files hakmem-{VERSION}-linux-{MACHINE}""",
-    "scripts/build-deb": f"""mkdir -p "$1" && cd "$1" && arch=${{3-$(dpkg --print-architecture)}}
+    "scripts/build-hak": 'mkdir -p "$1/share" && touch "$1/hak"',
+    "scripts/build-deb": f"""mkdir -p "$1" && cd "$1" && arch=$(dpkg --print-architecture)
+        [ "$2" != --arch ] || arch=$3
         for name in libhakmem0 libhakmem-dev hakmem-tools; do touch ${{name}}_{VERSION}-1_$arch.deb; done""",
     "scripts/build-rpm": f"""mkdir -p "$1" && cd "$1"
         for name in libhakmem0 libhakmem-devel hakmem-tools; do touch $name-{VERSION}-1.{MACHINE}.rpm; done""",

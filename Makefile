@@ -1,8 +1,7 @@
 # A thin front for CMake, cargo and the scripts; CMakeLists.txt is the build.
 BUILD := build
 
-.PHONY: all library demo test test-quick bench dist deb site clean
-.PHONY: all library demo test test-quick bench dist deb rpm clean
+.PHONY: all library demo test test-quick bench dist deb rpm site clean
 
 all: library
 	@scripts/build-hak $(BUILD)
@@ -50,6 +49,7 @@ deb:
 site: all
 	@scripts/deps site
 	@scripts/build-site $(BUILD)/site
+
 # Packages for rpm, from what is committed.
 rpm:
 	@scripts/deps build rpm

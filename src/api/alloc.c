@@ -98,14 +98,19 @@ static HAK_NOINLINE void free_any(void *block, uint32_t word) {
 static HAK_NOINLINE void free_sampled(void *block, uint32_t word) {
   if (block != NULL && !boundary_free_sampled(block, word)) free_any(block, word);
 }
+/* Apart from what frees of other threads' blocks need, so that no register has to be kept for that. */
+static HAK_NOINLINE void free_that_may_be_sampled(heap_t *heap, void *block) {
+  uint32_t word = map_lookup(block);
+  if (HAK_UNLIKELY(!sample_free_quickly(heap, block, word))) free_sampled(block, word);
+}
 
 void alloc_free_slow(void *block) {
-  uint32_t word = map_lookup(block);
   heap_t *heap = the_heap;
   if (sample_may_be_on(heap)) {
-    if (HAK_UNLIKELY(!sample_free_quickly(heap, block, word))) free_sampled(block, word);
+    free_that_may_be_sampled(heap, block);
     return;
   }
+  uint32_t word = map_lookup(block);
   if (block == NULL) return;
   if (!boundary_free_quickly(block, word)) free_any(block, word);
 }

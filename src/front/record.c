@@ -12,7 +12,7 @@ typedef struct {
   record_event_t events[RECORD_EVENTS];
   record_stack_t stacks[RECORD_STACKS];
   atomic64 watched[RECORD_WATCHED];
-  atomic8 pages[RECORD_PAGES];
+  atomic8 filter[RECORD_FILTER];
 } record_t;
 enum { WINDOW = HAK_CACHE_LINE / sizeof(atomic64) };
 static_assert(sizeof(record_t) <= HAK_MIB(8), "of a power of two");
@@ -155,12 +155,12 @@ static bool add_event(record_t *record, record_event_t event) {
 }
 
 /* ---- What is watched ---------------------------------------------------------------*/
-static atomic8 *page_of(record_t *record, const void *block) { return &record->pages[record_page(block)]; }
-const atomic8 *record_pages(void) { return record_now()->pages; }
+static atomic8 *count_of(record_t *record, const void *block) { return &record->filter[record_filter_place(block)]; }
+const atomic8 *record_filter(void) { return record_now()->filter; }
 /* One that has ever been full stays so: nobody knows then how many there are. */
-static void page_add(atomic8 *page, int change) {
-  uint8_t was = atomic8_load_relaxed(page);
-  while (was != UINT8_MAX && !atomic8_cas_relaxed(page, &was, (uint8_t)(was + change))) {}
+static void count_add(atomic8 *count, int change) {
+  uint8_t was = atomic8_load_relaxed(count);
+  while (was != UINT8_MAX && !atomic8_cas_relaxed(count, &was, (uint8_t)(was + change))) {}
 }
 static atomic64 *window_of(record_t *record, const void *block) {
   uint64_t mixed = ((uintptr_t)block >> 4) * 0x9E3779B97F4A7C15u >> 32;
@@ -172,7 +172,7 @@ static bool watch(record_t *record, void *block) {
   for (unsigned i = 0; i < WINDOW; i++) {
     uint64_t none = 0;
     if (!atomic64_cas_relaxed(&window[i], &none, (uintptr_t)block)) continue;
-    page_add(page_of(record, block), 1);
+    count_add(count_of(record, block), 1);
     return true;
   }
   return false;
@@ -180,12 +180,12 @@ static bool watch(record_t *record, void *block) {
 
 static bool forget(void *block) {
   record_t *record = record_now();
-  if (record == NULL || HAK_LIKELY(atomic8_load_relaxed(page_of(record, block)) == 0)) return false;
+  if (record == NULL || HAK_LIKELY(atomic8_load_relaxed(count_of(record, block)) == 0)) return false;
   atomic64 *window = window_of(record, block);
   for (unsigned i = 0; i < WINDOW; i++) {
     uint64_t address = (uintptr_t)block;
     if (atomic64_load_relaxed(&window[i]) != address || !atomic64_cas_relaxed(&window[i], &address, 0)) continue;
-    page_add(page_of(record, block), -1);
+    count_add(count_of(record, block), -1);
     return true;
   }
   return false;
@@ -255,7 +255,7 @@ const inspect_field_t record_inspected[36] = {
     NUMBER("events", RECORD_EVENTS),
     NUMBER("stacks", RECORD_STACKS),
     NUMBER("watched", RECORD_WATCHED),
-    NUMBER("pages", RECORD_PAGES),
+    NUMBER("filter", RECORD_FILTER),
     NUMBER("mean_most", RECORD_MEAN_MOST),
     NUMBER("allocated", RECORD_ALLOCATED),
     NUMBER("freed", RECORD_FREED),
@@ -264,7 +264,7 @@ const inspect_field_t record_inspected[36] = {
     NUMBER("at.events", offsetof(record_t, events)),
     NUMBER("at.stacks", offsetof(record_t, stacks)),
     NUMBER("at.watched", offsetof(record_t, watched)),
-    NUMBER("at.pages", offsetof(record_t, pages)),
+    NUMBER("at.filter", offsetof(record_t, filter)),
     VARIABLE("record", the_record),
     VARIABLE("mean_bytes", record_control.mean_bytes),
     VARIABLE("drained", record_control.drained),

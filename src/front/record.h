@@ -9,8 +9,9 @@
  *
  *   events  who allocated or freed what, in the order of the numbers
  *   stacks  of the allocations among them
- *   watched the addresses of sampled blocks that have not been freed; `pages` says in
- *           little room of which pages there are any
+ *   watched the addresses of sampled blocks that have not been freed; `filter` says in little room where there
+ *           are none: hot are few blocks of few pages, so it distinguishes less than a page, and yet all that is
+ *           hot has its counts in a few cache lines
  *
  * Invariant: a number n is taken when everything up to n - places has been read, so whoever has it writes the
  * place n % places alone: n + 1 in `number` says that it is complete. A reader that gives up on a place whose
@@ -34,7 +35,8 @@ enum {
   RECORD_EVENTS = 16384,
   RECORD_STACKS = 256,
   RECORD_WATCHED = 1 << 18, /* in windows of a cache line, where an address may lie */
-  RECORD_PAGES = 1 << 16,
+  RECORD_FILTER = 1 << 16,  /* counts, each of the blocks that begin in the same RECORD_GRAIN bytes */
+  RECORD_GRAIN = 256,
   RECORD_LEASE_MS = 10000,
   RECORD_EXIT_MS = 1000, /* at exit, for the reader to read the rest */
 };
@@ -87,9 +89,9 @@ uint64_t record_draw(uint64_t mean_bytes);
 
 /* The block is a sample, one of so many bytes as it holds. */
 void record_allocated(void *block, size_t bytes, uint64_t mean_bytes);
-/* Whether any block is a sample on pages of the same number. */
-const atomic8 *record_pages(void);
-HAK_INLINE size_t record_page(const void *block) { return ((uintptr_t)block >> 12) % RECORD_PAGES; }
+/* 0 at a block's place: it is no sample. */
+const atomic8 *record_filter(void);
+HAK_INLINE size_t record_filter_place(const void *block) { return (uintptr_t)block / RECORD_GRAIN % RECORD_FILTER; }
 /* A block is about to be freed, or to become larger or smaller. */
 void record_freed(void *block);
 /* A block that comes from no magazine, or has become larger or smaller: a sample by chance. */

@@ -72,7 +72,7 @@ static bool make_sampler(heap_t *heap) {
     struct sampler *sampler = metadata_take(SAMPLER_BYTES);
     if (sampler == NULL) return false;
     memset(sampler, 0, SAMPLER_BYTES);
-    sampler->pages = record_pages();
+    sampler->filter = record_filter();
     heap->sampler = sampler;
   }
   return true;

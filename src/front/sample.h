@@ -42,8 +42,8 @@ HAK_C_BEGIN
 #define HEAP_SAMPLES 0x80000000u
 
 struct sampler {
-  uint64_t mean_bytes;  /* that `left` was drawn for; 0: the heap does not sample */
-  const atomic8 *pages; /* record_pages */
+  uint64_t mean_bytes;   /* that `left` was drawn for; 0: the heap does not sample */
+  const atomic8 *filter; /* record_filter */
   int32_t trap[SIZE_CLASS_COUNT];
 };
 enum { SAMPLE_HELD = INT32_MIN };
@@ -71,17 +71,17 @@ bool sample_count(heap_t *heap, unsigned size_class, int32_t *left);
 
 /* Frees a block of this heap, which is no sample. false: nothing was done. */
 bool sample_free(heap_t *heap, void *block, uint32_t word);
-/* The same where there is least to do: the block is on a page without samples, and the trap in no slot. A
- * forked child may see the push without its count; it does not sample. */
+/* The same where there is least to do: the filter knows of no sample there, and the trap is in no slot. A forked
+ * child may see the push without its count; it does not sample. */
 HAK_INLINE bool sample_free_quickly(heap_t *heap, void *block, uint32_t word) {
   struct sampler *sampler = heap->sampler;
   size_t size_class = word ^ heap->id_word ^ HEAP_SAMPLES;
-  if (sampler == NULL || size_class >= SIZE_CLASS_COUNT) return false;
+  if (HAK_UNLIKELY(size_class >= SIZE_CLASS_COUNT) || HAK_UNLIKELY(sampler == NULL)) return false;
   void **top = heap->top[size_class];
   int32_t trap = sampler->trap[size_class];
   if (HAK_UNLIKELY(trap >= 0) || HAK_UNLIKELY(top == heap->limit[size_class])) return false;
   if (HAK_UNLIKELY(sampler->mean_bytes != record_mean())) return false;
-  if (HAK_UNLIKELY(atomic8_load_relaxed(&sampler->pages[record_page(block)]) != 0)) return false;
+  if (HAK_UNLIKELY(atomic8_load_relaxed(&sampler->filter[record_filter_place(block)]) != 0)) return false;
   top[1] = block;
   __atomic_signal_fence(__ATOMIC_RELEASE); /* as magazine_push */
   heap->top[size_class] = top + 1;

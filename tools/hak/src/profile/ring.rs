@@ -123,7 +123,7 @@ impl Ring {
         if record != 0 {
             // What others have left behind: blocks that they watched.
             clear(target, record + self.fields.at_watched, self.fields.watched * 8)?;
-            clear(target, record + self.fields.at_pages, self.fields.pages)?;
+            clear(target, record + self.fields.at_filter, self.fields.filter)?;
         }
         self.next = self.fields.event_count.value(target)?;
         self.next_stack = self.fields.stack_count.value(target)?;

@@ -11,11 +11,11 @@ pub struct Fields {
     pub events: u64,
     pub stacks: u64,
     pub watched: u64,
-    pub pages: u64,
+    pub filter: u64,
     pub at_events: u64,
     pub at_stacks: u64,
     pub at_watched: u64,
-    pub at_pages: u64,
+    pub at_filter: u64,
     pub allocated: u64,
     pub record: Field,
     pub mean_bytes: Field,
@@ -53,11 +53,11 @@ impl Fields {
             events: number("events")?,
             stacks: number("stacks")?,
             watched: number("watched")?,
-            pages: number("pages")?,
+            filter: number("filter")?,
             at_events: number("at.events")?,
             at_stacks: number("at.stacks")?,
             at_watched: number("at.watched")?,
-            at_pages: number("at.pages")?,
+            at_filter: number("at.filter")?,
             allocated: number("allocated")?,
             record: variable("record")?,
             mean_bytes: variable("mean_bytes")?,
@@ -86,7 +86,7 @@ impl Fields {
     }
 
     pub fn is_sane(&self) -> bool {
-        let powers = [self.event_bytes, self.stack_bytes, self.events, self.stacks, self.watched, self.pages];
+        let powers = [self.event_bytes, self.stack_bytes, self.events, self.stacks, self.watched, self.filter];
         powers.iter().all(|number| number.is_power_of_two() && *number <= 1 << 24)
             && self.events * self.event_bytes <= 1 << 28
             && self.stacks * self.stack_bytes <= 1 << 28

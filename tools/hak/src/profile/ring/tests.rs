@@ -10,7 +10,7 @@ const EVENT_BYTES: u64 = 64;
 const STACK_BYTES: u64 = 64;
 const AT_STACKS: u64 = EVENTS * EVENT_BYTES;
 const AT_WATCHED: u64 = AT_STACKS + STACKS * STACK_BYTES;
-const AT_PAGES: u64 = AT_WATCHED + 64;
+const AT_FILTER: u64 = AT_WATCHED + 64;
 
 /// Words that both the ring and the test look at by their addresses.
 struct Words(Vec<u64>);
@@ -28,7 +28,7 @@ const TABLE: usize = 16;
 
 impl Words {
     fn new() -> Words {
-        let mut words = Words(vec![0; TABLE + usize::try_from(AT_PAGES + 64).unwrap() / 8]);
+        let mut words = Words(vec![0; TABLE + usize::try_from(AT_FILTER + 64).unwrap() / 8]);
         words.0[RECORD] = words.at(TABLE);
         words
     }
@@ -61,11 +61,11 @@ impl Words {
             events: EVENTS,
             stacks: STACKS,
             watched: 8,
-            pages: 64,
+            filter: 64,
             at_events: 0,
             at_stacks: AT_STACKS,
             at_watched: AT_WATCHED,
-            at_pages: AT_PAGES,
+            at_filter: AT_FILTER,
             allocated: 1,
             record: word(RECORD),
             mean_bytes: word(MEAN),
@@ -196,9 +196,9 @@ fn the_first_beat_is_a_new_one() {
 #[test]
 fn what_was_watched_is_forgotten() {
     let (target, words) = (here(), Words::new());
-    let (watched, pages) =
-        (TABLE + usize::try_from(AT_WATCHED).unwrap() / 8, TABLE + usize::try_from(AT_PAGES).unwrap() / 8);
-    for index in [watched, watched + 3, watched + 4, watched + 7, pages + 1] {
+    let (watched, filter) =
+        (TABLE + usize::try_from(AT_WATCHED).unwrap() / 8, TABLE + usize::try_from(AT_FILTER).unwrap() / 8);
+    for index in [watched, watched + 3, watched + 4, watched + 7, filter + 1] {
         words.set(&target, index, 0x1000);
     }
     words.set(&target, EVENT_COUNT, 3);

@@ -5,7 +5,7 @@ A model has to be without error in every configuration below that is good, and
 each mistake that can be planted in it (BUG_... in the .pml) has to be found:
 a model that misses one proves nothing.
 
-Usage: run.py [--deep] MODEL...    (remote_free, thread_pool, lock)
+Usage: run.py [--deep] MODEL...    (remote_free, thread_pool, lock, sample_ring)
        run.py MODEL --part WORD    one configuration (HANDS=2+EARLY_LOOK) or planted mistake
        run.py --list               what there is without --deep, as `MODEL WORD`: the tests of ctest
 Exit code 77: spin is not installed.
@@ -32,6 +32,12 @@ MODELS = {
         "bad_in": {"BUG_NEXT_AFTER_CLEAR": ["UNITS=2", "HANDS=0"]},
     },
     "thread_pool": {"good": [["LIVES=2"]], "deep": [["LIVES=3"]], "bad": ["LIVES=2"], "bad_in": {}},
+    "sample_ring": {
+        "good": [["ROUNDS=1"], ["ROUNDS=1", "GIVEN_UP=1"], ["ROUNDS=1", "PLACES=1", "GIVEN_UP=2"]],
+        "deep": [["ROUNDS=2", "PLACES=1"], ["ROUNDS=2", "PLACES=1", "GIVEN_UP=1"]],
+        "bad": ["ROUNDS=1", "PLACES=1", "GIVEN_UP=1"],
+        "bad_in": {"BUG_DRAINED_TOO_EARLY": ["ROUNDS=1", "PLACES=1"], "BUG_STACKS_ARE_KEPT": ["ROUNDS=1", "PLACES=1"]},
+    },
     "lock": {"good": [["ROUNDS=2"]], "deep": [["ROUNDS=4"]], "bad": ["ROUNDS=2"], "bad_in": {}},
 }
 

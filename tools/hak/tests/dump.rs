@@ -71,6 +71,12 @@ fn a_dump_that_has_no_place_says_so() {
     refused(&running.pid(), "was started without HAKMEM_STATS_FILE");
     hak().args(["dump", &running.pid(), "--to", "-"]).assert().success().stdout(contains("\"version\"")).stderr("");
     hak().args(["dump", &running.pid(), "--to", "/dev/full"]).assert().code(1).stderr(contains("No space left"));
+    // A directory that is not there is known before. The program goes on after either.
+    let nowhere = directory.path().join("nowhere/dump.json");
+    let again = ["dump", &running.pid(), "--to", nowhere.to_str().unwrap(), "--every", "10ms"];
+    hak().args(again).assert().code(2).stderr(contains("No such file"));
+    running.go_on();
+    running.json();
 
     // Another user's process had better not say what root overwrites.
     if !is_root_here() {

@@ -15,8 +15,8 @@ enum {
  * it, and what they save is too little to be measured. */
 static const size_t from_bytes = HAK_MIB(64);
 
-/* Relaxed: sums of what threads report, looked at as an estimate. */
-static atomic64 free_in_slabs_bytes, large_units;
+/* Relaxed: sums of what threads report, looked at as an estimate; with nothing beside them that is only read. */
+static struct { atomic64 free_in_slabs_bytes, large_units; } __attribute__((aligned(HAK_CACHE_LINE))) told;
 
 /* Guarded by the arena's gate. */
 static struct {
@@ -28,15 +28,15 @@ static struct {
 static struct { int64_t used_bytes, free_in_slabs_bytes; } last_growth;
 
 void dense_note_free_in_slabs(int64_t change_bytes) {
-  atomic64_add_relaxed(&free_in_slabs_bytes, (uint64_t)change_bytes);
+  atomic64_add_relaxed(&told.free_in_slabs_bytes, (uint64_t)change_bytes);
 }
 size_t dense_free_in_slabs(void) {
-  int64_t bytes = (int64_t)atomic64_load_relaxed(&free_in_slabs_bytes);
+  int64_t bytes = (int64_t)atomic64_load_relaxed(&told.free_in_slabs_bytes);
   return bytes > 0 ? (size_t)bytes : 0;
 }
-void dense_note_large(int64_t change_units) { atomic64_add_relaxed(&large_units, (uint64_t)change_units); }
+void dense_note_large(int64_t change_units) { atomic64_add_relaxed(&told.large_units, (uint64_t)change_units); }
 size_t dense_large_units(void) {
-  int64_t units = (int64_t)atomic64_load_relaxed(&large_units);
+  int64_t units = (int64_t)atomic64_load_relaxed(&told.large_units);
   return units > 0 ? (size_t)units : 0;
 }
 
@@ -78,7 +78,7 @@ static bool has_credit(unit_t first, size_t units) {
 /* Whether slabs are full, or what was taken since the last growth went into full ones:
  * the first slab of each class is mostly free, and there are 144 classes. */
 static bool slabs_are_dense(int64_t used_bytes) {
-  int64_t free_bytes = (int64_t)atomic64_load_relaxed(&free_in_slabs_bytes);
+  int64_t free_bytes = (int64_t)atomic64_load_relaxed(&told.free_in_slabs_bytes);
   int64_t more_used = used_bytes - last_growth.used_bytes, more_free = free_bytes - last_growth.free_in_slabs_bytes;
   last_growth.used_bytes = used_bytes;
   last_growth.free_in_slabs_bytes = free_bytes;

@@ -25,12 +25,13 @@ void shelf_note_missed(unsigned length) {
   if (atomic32_load_relaxed(&demand[length]) == GIVEN) atomic32_store_relaxed(&demand[length], WANTED_AGAIN);
 }
 
-/* Relaxed, all of it: sums and bounds that may be a moment old. */
+/* Relaxed, all of it: sums and bounds that may be a moment old. Every run that comes or goes writes to it, so
+ * nothing that is only read lies beside it. */
 static struct {
   atomic64 counts; /* units taken since the process began << 32, plus units that are held */
   atomic64 most;   /* that may be held */
   uint32_t seen;   /* of those taken; guarded by the arena's gate */
-} units;
+} __attribute__((aligned(HAK_CACHE_LINE))) units;
 enum { TAKEN_SHIFT = 32 };
 
 static uint64_t value_of(unit_t run, uint64_t now_ms) { return (uint64_t)run << 32 | (uint32_t)now_ms; }

@@ -21,6 +21,7 @@ enum {
   FAST_ROUNDS = 10, /* after one in which there was work; then */
   SLOW_ROUND_MS = 250,
   PART_STEPS = 64,   /* of a round, some tenths of a millisecond each */
+  PURGE_STEPS = 16,  /* of these the first: many threads must not keep dirty memory waiting */
   PAUSE_MS = 1,      /* between some: whoever waits for a gate had better have it */
   PAUSE_STEPS = 32,  /* at the most without a pause                 */
   LAST_MS = 20,      /* between looks whether it is the last          */
@@ -43,11 +44,18 @@ bool background_runs(void) { return atomic32_load_relaxed(&background.runs) != 0
 
 /* ---- The thread ------------------------------------------------------------------*/
 
+/* Returns how many steps there were, `most` at the most. */
+static int purge_old(uint64_t now_ms, int most) {
+  int steps = 0;
+  for (; steps < most && arena_tick(now_ms) > 0; steps++) os_sleep(PAUSE_MS);
+  return steps;
+}
+
 /* A part of a round: visits owners, and purges. Returns whether there was something to do. */
 static bool visit(void) {
   uint64_t now_ms = os_now_ms();
   tidied_t tidied = TIDY_MORE;
-  int steps = 0, worked = 0;
+  int worked = purge_old(now_ms, PURGE_STEPS), steps = worked;
   /* A filter that is installed just now had better find no gate held, see work. */
   for (; steps < PART_STEPS && tidied != TIDY_NOTHING && os_is_unfiltered(); steps++) {
     tidied = tidy_some(now_ms, flush_step, strip_if_unused);
@@ -55,7 +63,8 @@ static bool visit(void) {
     worked++;
     if (tidied == TIDY_AWAITED || worked % PAUSE_STEPS == 0) os_sleep(PAUSE_MS);
   }
-  for (; steps < PART_STEPS && arena_tick(now_ms) > 0; steps++) worked++, os_sleep(PAUSE_MS);
+  int purged = purge_old(now_ms, PART_STEPS - steps);
+  steps += purged, worked += purged;
   error_settle();
   HAK_PROBE(round, steps, worked);
   return worked > 0 || steps == PART_STEPS;

@@ -14,8 +14,9 @@ enum {
 
 atomic32 limit_passed, limit_count;
 
-/* Relaxed: see limit.h. */
-static atomic64 charged, hard = {NONE}, look_at = {LOOK_BYTES};
+/* Relaxed: see limit.h. Every run that comes or goes writes to `charged`, so nothing that is only read lies beside it. */
+static struct { atomic64 bytes; } __attribute__((aligned(HAK_CACHE_LINE))) charged;
+static atomic64 hard = {NONE}, look_at = {LOOK_BYTES};
 /* What was charged without slack when somebody watched last; from where on to squeeze. */
 static atomic64 needed, squeeze_at = {NONE};
 static atomic64 soft_bytes, container_bytes; /* as they were told, for limits_now */
@@ -26,7 +27,7 @@ const inspect_field_t limit_inspected[4] = {
     HAK_INSPECT_VARIABLE("hard_limit", hard),
     HAK_INSPECT_VARIABLE("soft_limit", soft_bytes),
     HAK_INSPECT_VARIABLE("container_limit", container_bytes),
-    HAK_INSPECT_VARIABLE("charged", charged),
+    HAK_INSPECT_VARIABLE("charged", charged.bytes),
 };
 
 static uint64_t load(const atomic64 *value) { return atomic64_load_relaxed(value); }
@@ -39,20 +40,20 @@ static void look_at_mark(uint64_t now) {
 }
 
 bool limit_charge(size_t bytes) {
-  uint64_t before = load(&charged);
+  uint64_t before = load(&charged.bytes);
   do {
     if (above(before, bytes) > load(&hard)) return false;
-  } while (!atomic64_cas_relaxed(&charged, &before, before + bytes));
+  } while (!atomic64_cas_relaxed(&charged.bytes, &before, before + bytes));
   look_at_mark(before + bytes);
   return true;
 }
 
-void limit_charge_anyway(size_t bytes) { look_at_mark(atomic64_add_relaxed(&charged, bytes) + bytes); }
+void limit_charge_anyway(size_t bytes) { look_at_mark(atomic64_add_relaxed(&charged.bytes, bytes) + bytes); }
 
-void limit_credit(size_t bytes) { atomic64_add_relaxed(&charged, (uint64_t)-bytes); }
+void limit_credit(size_t bytes) { atomic64_add_relaxed(&charged.bytes, (uint64_t)-bytes); }
 
-size_t limit_charged(void) { return load(&charged); }
-bool limit_allows(size_t bytes) { return above(load(&charged), bytes) <= load(&hard); }
+size_t limit_charged(void) { return load(&charged.bytes); }
+bool limit_allows(size_t bytes) { return above(load(&charged.bytes), bytes) <= load(&hard); }
 bool limit_is_hard(void) { return load(&hard) != NONE; }
 bool limit_could_ever_allow(size_t bytes) { return bytes <= load(&hard); }
 
@@ -62,7 +63,7 @@ bool limit_is_near(size_t more_bytes) {
   return from != NONE && above(load(&needed), more_bytes) >= from;
 }
 
-bool limit_is_tight(void) { return load(&charged) >= load(&near_any); }
+bool limit_is_tight(void) { return load(&charged.bytes) >= load(&near_any); }
 
 size_t limit_slack(void) {
   uint64_t from = load(&near_any), fixed = load(&needed), end = from + from / (NEAR_SHARE - 1);
@@ -117,12 +118,12 @@ limits_t limits_now(void) {
   return (limits_t){.hard = limit_is_hard() ? load(&hard) : 0,
                     .soft = load(&soft_bytes),
                     .container = load(&container_bytes),
-                    .charged = load(&charged)};
+                    .charged = load(&charged.bytes)};
 }
 
 /* ---- Marks ---------------------------------------------------------------------------*/
 void limit_watch(size_t slack_bytes) {
-  uint64_t sum = load(&charged), now = sum > slack_bytes ? sum - slack_bytes : 0, from = load(&near_any);
+  uint64_t sum = load(&charged.bytes), now = sum > slack_bytes ? sum - slack_bytes : 0, from = load(&near_any);
   atomic64_store_relaxed(&needed, now);
   if (now >= load(&squeeze_at)) atomic32_store_relaxed(&limit_passed, 1);
   else if (now < from - from / FALL_SHARE && load(&squeeze_at) != from) atomic64_store_relaxed(&squeeze_at, from);
@@ -133,7 +134,7 @@ limit_answer_t limit_answer(void) {
   if (atomic32_exchange_relaxed(&limit_passed, 0) == 0) return answer;
   uint64_t now = load(&needed);
   answer.squeeze = now >= load(&squeeze_at);
-  answer.look = load(&charged) >= load(&look_at);
+  answer.look = load(&charged.bytes) >= load(&look_at);
   if (answer.squeeze) atomic64_store_relaxed(&squeeze_at, now + now / SQUEEZE_SHARE + 1);
   if (answer.look) atomic64_store_relaxed(&look_at, NONE);
   return answer;

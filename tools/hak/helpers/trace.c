@@ -61,7 +61,7 @@ EXPORT void *calloc(size_t count, size_t bytes) {
 EXPORT void *realloc(void *block, size_t bytes) {
   if (block != NULL) record(OP_REALLOC_FROM, block, 0, 0);
   void *moved = hak_realloc(block, bytes);
-  record(block != NULL ? OP_REALLOC_TO : OP_MALLOC, moved, bytes, (uintptr_t)block);
+  record(block != NULL ? OP_REALLOC_TO : OP_MALLOC, moved, bytes, 0);
   return moved;
 }
 EXPORT void *reallocarray(void *block, size_t count, size_t bytes) {

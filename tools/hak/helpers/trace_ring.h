@@ -43,26 +43,34 @@
 #include <time.h>
 #include <unistd.h>
 
-/* As src/trace/ring.rs has them. */
-enum { RING_COUNT = 1024, RING_EVENTS = 16384, RING_VERSION = 1 };
+/* As src/trace/region.rs has them. */
+enum { RING_COUNT = 1024, RING_EVENTS = 32768, RING_VERSION = 2 };
 #define RING_MAGIC UINT64_C(0x3145434152544b48)
 
+/* As src/trace/call.rs has them. */
 enum op {
   OP_NONE,
-  OP_THREAD,       /* address: its id; whoever writes into this ring from now on */
+  OP_THREAD,       /* size: its id; whoever writes into this ring from now on */
   OP_IMAGE,        /* another program in this process: all blocks have gone */
   OP_MALLOC,       /* address, or 0; size */
   OP_CALLOC,       /* the same; size is the product, or the largest number if there is none */
-  OP_ALIGNED,      /* the same; extra: alignment */
+  OP_ALIGNED,      /* the same; OP_ALIGNMENT comes before it */
   OP_FREE,         /* address */
   OP_REALLOC_FROM, /* address: the block, before it may go */
-  OP_REALLOC_TO,   /* address, or 0; size; extra: the block of the former event of this ring */
+  OP_REALLOC_TO,   /* address, or 0; size; of the block of the last OP_REALLOC_FROM of this ring without one */
+  OP_ALIGNMENT,    /* for the next event of this ring; the number is cut as below */
+  OP_SIZE,         /* the same, for a size that has more than SIZE_BITS */
 };
 
+/* Small, as most of what the tracer costs is that it goes from one processor to another. All blocks are
+ * at multiples of 16. Of an event's number only the lowest bits are there, so many that no two events that
+ * hak has not read yet have the same ones. */
+enum { ADDRESS_SHIFT = 4, ADDRESS_BITS = 48, NUMBER_LOW_BITS = 12, SIZE_BITS = 44 };
 struct event {
-  uint64_t number_and_op; /* number << 8 | op */
-  uint64_t address, size, extra;
+  uint64_t address; /* without its lowest 4 bits, in 48; the op in 4; the 12 lowest bits of the number */
+  uint64_t size;    /* in 44; the number's next 20 bits */
 };
+#define LOW_BITS(number, bits) ((number) & ((UINT64_C(1) << (bits)) - 1))
 
 struct ring {
   _Alignas(64) _Atomic uint64_t head; /* events ever written */
@@ -88,7 +96,7 @@ enum { HEADER_BYTES = 4096, STATE_OFF = 0, STATE_ON = 1, STATE_NEW = 2 };
 #define RINGS_BYTES ((size_t)RING_COUNT * sizeof(struct ring))
 #define REGION_BYTES (HEADER_BYTES + RINGS_BYTES + (size_t)RING_COUNT * RING_EVENTS * sizeof(struct event))
 _Static_assert(sizeof(struct region) <= HEADER_BYTES, "it has one page");
-_Static_assert(sizeof(struct ring) == 128 && sizeof(struct event) == 32, "as hak reads them");
+_Static_assert(sizeof(struct ring) == 128 && sizeof(struct event) == 16, "as hak reads them");
 
 /* STATE_OFF in forked children, once it is on a page of its own. */
 static _Atomic uint32_t state_before_start = STATE_NEW;
@@ -143,14 +151,31 @@ static bool make_room(struct ring *ring, uint64_t head, uint64_t *until) {
   }
 }
 
-static bool put(struct ring *ring, uint64_t *until, enum op op, uint64_t address, uint64_t size, uint64_t extra) {
+static bool put(struct ring *ring, uint64_t *until, enum op op, uint64_t address, uint64_t size) {
   uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
   if (__builtin_expect(head == *until, 0) && !make_room(ring, head, until)) return false;
   struct event *event = events_of(ring) + head % RING_EVENTS;
-  event->address = address, event->size = size, event->extra = extra;
-  event->number_and_op = (atomic_fetch_add(&region->number, 1) + 1) << 8 | (uint64_t)op;
+  uint64_t number = atomic_fetch_add(&region->number, 1) + 1;
+  address = LOW_BITS(address >> ADDRESS_SHIFT, ADDRESS_BITS);
+  event->address = address | (uint64_t)op << ADDRESS_BITS | number << (64 - NUMBER_LOW_BITS);
+  event->size = size | number >> NUMBER_LOW_BITS << SIZE_BITS;
   atomic_store_explicit(&ring->head, head + 1, memory_order_release);
   return true;
+}
+
+/* What does not fit into an event, in one that comes before it. */
+static __attribute__((noinline, cold)) bool put_more(struct ring *ring, uint64_t *until, enum op op, uint64_t number) {
+  return put(ring, until, op, number << ADDRESS_SHIFT, number >> ADDRESS_BITS);
+}
+
+static inline __attribute__((always_inline)) bool put_call(struct ring *ring, uint64_t *until, enum op op,
+                                                           uint64_t address, uint64_t size, uint64_t alignment) {
+  if (op == OP_ALIGNED && !put_more(ring, until, OP_ALIGNMENT, alignment)) return false;
+  if (__builtin_expect(size >> SIZE_BITS != 0, 0)) {
+    if (!put_more(ring, until, OP_SIZE, size)) return false;
+    size = 0;
+  }
+  return put(ring, until, op, address, size);
 }
 
 /* A ring that nobody has, for the calling thread, which is said in it. */
@@ -162,7 +187,7 @@ static struct ring *take_ring(uint64_t *until) {
     if (atomic_load_explicit(&ring->owner, memory_order_relaxed) != 0) continue;
     if (!atomic_compare_exchange_strong(&ring->owner, &nobody, id)) continue;
     *until = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    if (put(ring, until, OP_THREAD, id, 0, 0)) return ring;
+    if (put(ring, until, OP_THREAD, 0, id)) return ring;
     atomic_store(&ring->owner, 0);
     return NULL;
   }
@@ -227,7 +252,7 @@ static void start(void) {
           if (atomic_load(&ring_at(i)->owner) != 0) give_ring(ring_at(i));
         is_recording = true;
         mine = take_ring(&room_until);
-        if (mine != NULL) put(mine, &room_until, OP_IMAGE, 0, 0, 0);
+        if (mine != NULL) put(mine, &room_until, OP_IMAGE, 0, 0);
         is_recording = false;
         atomic_fetch_add(&region->images, 1);
       } else {
@@ -240,20 +265,20 @@ static void start(void) {
 
 /* The calling thread has no ring, or is interrupted while it writes into it. */
 static __attribute__((noinline, cold)) void record_elsewhere(enum op op, uint64_t address, uint64_t size,
-                                                             uint64_t extra) {
+                                                             uint64_t alignment) {
   int saved = errno;
   uint64_t until;
   if (!is_recording && !has_ended && has_key) {
     is_recording = true;
     mine = take_ring(&room_until);
-    if (mine != NULL) put(mine, &room_until, op, address, size, extra);
+    if (mine != NULL) put_call(mine, &room_until, op, address, size, alignment);
     is_recording = false;
     /* For its destructor; any value. This may allocate, which is recorded like any other. */
     if (mine != NULL) pthread_setspecific(thread_key, &thread_key);
   } else {
     struct ring *ring = take_ring(&until);
     if (ring != NULL) {
-      put(ring, &until, op, address, size, extra);
+      put_call(ring, &until, op, address, size, alignment);
       give_ring(ring);
     }
   }
@@ -269,22 +294,23 @@ static inline __attribute__((always_inline)) bool is_on(void) {
   return now == STATE_ON;
 }
 
-/* The program's errno is its own: what waits in here saves it. */
-static inline __attribute__((always_inline)) void record(enum op op, const void *address, uint64_t size,
-                                                         uint64_t extra) {
+/* The program's errno is its own: what waits in here saves it. An event may need three places, see `put_call`. */
+static inline __attribute__((always_inline)) void record(enum op op, const void *block, uint64_t size,
+                                                         uint64_t alignment) {
+  uint64_t address = (uint64_t)(uintptr_t)block;
   if (!is_on()) return;
   if (__builtin_expect(mine == NULL || is_recording, 0)) {
-    record_elsewhere(op, (uint64_t)(uintptr_t)address, size, extra);
+    record_elsewhere(op, address, size, alignment);
     return;
   }
   is_recording = true;
   atomic_signal_fence(memory_order_seq_cst);
-  if (__builtin_expect(atomic_load_explicit(&mine->head, memory_order_relaxed) == room_until, 0)) {
+  if (__builtin_expect(room_until - atomic_load_explicit(&mine->head, memory_order_relaxed) < 3, 0)) {
     int saved = errno;
-    put(mine, &room_until, op, (uint64_t)(uintptr_t)address, size, extra);
+    put_call(mine, &room_until, op, address, size, alignment);
     errno = saved;
   } else {
-    put(mine, &room_until, op, (uint64_t)(uintptr_t)address, size, extra);
+    put_call(mine, &room_until, op, address, size, alignment);
   }
   atomic_signal_fence(memory_order_seq_cst);
   is_recording = false;

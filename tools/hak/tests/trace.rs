@@ -91,6 +91,23 @@ fn threads_that_end_leave_nothing_out() {
     assert_eq!((&facts["lost"], &facts["unknown"], &facts["implied"]), (&0.into(), &0.into(), &0.into()));
 }
 
+/// If what comes before an event for its sake were left out, `realloc` to nothing would be a free, and the block unknown.
+#[test]
+fn numbers_that_are_too_large_for_an_event_are_whole() {
+    let bench = Bench::new();
+    let (none, facts) = (bench.facts("none"), bench.facts("long"));
+    let more = |figure: &str| facts[figure].as_i64().unwrap() - none[figure].as_i64().unwrap();
+    let counts = ["allocations", "aligned", "refused", "frees"].map(more);
+    assert_eq!(counts, [2000, 1000, 1000, 2000], "{facts}");
+    assert_eq!(facts["largest_alignment"], 4 << 20);
+    for figure in ["lost", "unknown", "implied"] {
+        assert_eq!(facts[figure], 0, "{figure}");
+    }
+    // A block that was just freed is foretold, so what is freed and allocated again and again hardly takes a byte.
+    let bytes = fs::metadata(bench.path("long")).unwrap().len();
+    assert!(bytes < 5000, "{bytes} bytes for {} events", facts["events"]);
+}
+
 /// Memory is shared with a child of fork, but not what the parent records; a program that it starts has the
 /// variables, but hak is not its parent.
 #[test]

@@ -15,11 +15,11 @@ use crate::helpers::Helpers;
 use crate::output;
 use crate::process;
 use crate::trace::arguments::Trace as Arguments;
+use crate::trace::call::{Call, Callers, TIME};
 use crate::trace::region::Region;
-use crate::trace::resolve::Resolver;
 use crate::trace::ring::{Order, Step};
 use crate::trace::write::Writer;
-use crate::trace::{Event, Footer, Header, What};
+use crate::trace::{Footer, Header};
 
 /// hak sleeps so long where there is little to read; it is woken when there is more. So times are known to this.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
 
 struct Recorder {
     order: Order,
-    resolver: Resolver,
+    callers: Callers,
     writer: Writer,
     /// Why nothing is written any more.
     failed: Option<anyhow::Error>,
@@ -64,7 +64,7 @@ struct Recorder {
 
 impl Recorder {
     fn new(writer: Writer) -> Recorder {
-        Recorder { order: Order::new(), resolver: Resolver::default(), writer, failed: None }
+        Recorder { order: Order::new(), callers: Callers::default(), writer, failed: None }
     }
 
     /// Until the program has ended.
@@ -87,15 +87,19 @@ impl Recorder {
         if self.failed.is_some() {
             return 0;
         }
-        let (resolver, writer, failed) = (&mut self.resolver, &mut self.writer, &mut self.failed);
-        let mut write = |event: Event| {
+        let (callers, writer, failed) = (&mut self.callers, &mut self.writer, &mut self.failed);
+        let mut write = |call: &Call| {
             if failed.is_none() {
-                *failed = writer.add(event).err();
+                *failed = writer.add(call).err();
             }
         };
         let count = self.order.drain(region, is_last, |step| match step {
-            Step::Event(ring, raw) => resolver.add(ring, raw, &mut write),
-            Step::Time(microseconds) => write(Event { thread: 0, what: What::Time { microseconds } }),
+            Step::Event(ring, raw) => {
+                if let Some(call) = callers.call(ring, raw) {
+                    write(&call);
+                }
+            }
+            Step::Time(microseconds) => write(&Call { op: TIME, size: microseconds, ..Call::default() }),
         });
         if let Some(error) = &self.failed {
             region.stop();
@@ -115,11 +119,9 @@ impl Recorder {
         }
         let footer = Footer {
             events,
-            threads: self.resolver.threads(),
+            threads: self.callers.threads(),
             seconds: self.order.seconds(),
-            lost: region.lost() + self.order.missed,
-            unknown: self.resolver.unknown,
-            implied: self.resolver.implied,
+            lost: region.lost() + self.order.missed + self.callers.strange,
             status: process::describe(status),
         };
         let size = self.writer.finish(&footer)?;

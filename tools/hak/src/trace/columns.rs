@@ -1,267 +1,293 @@
 // SPDX-License-Identifier: MIT
-//! Some ten thousand events as bytes, and back. What is alike stands together, so that it can be compressed:
-//! first what each event is, then all threads, sizes, addresses, blocks, and the rest.
+//! Some ten thousand calls as bytes, and back. What is alike stands together, so that it can be compressed:
+//! first what each call is, then all threads, sizes, addresses, and the rest.
 //!
-//! A block is named by its distance from the newest one, or from the one that the thread named last, whichever
-//! is shorter. An address is a difference to that of the last block of the same size. Nothing refers to what is
-//! in another group of events, but for the number of the newest block.
+//! An address is where predict.rs foretells it, which takes no more than a bit, or a difference to another one. What
+//! is foretold comes from all groups before, so each of these has to be there: a group begins with how many calls they
+//! have.
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::trace::call::{ALIGNED, CALLOC, Call, FREE, IMAGE, MALLOC, REALLOC_FROM, REALLOC_TO, TIME};
 use crate::trace::numbers::{fold, put, put_signed, take, take_signed};
-use crate::trace::{Event, Kind, What};
+use crate::trace::predict::Predictor;
 
 /// No file has more in one group.
-pub const MOST_EVENTS: usize = 1 << 16;
+pub const MOST_CALLS: usize = 1 << 16;
 /// No trace has more, or their numbers would take much memory.
 pub const MOST_THREADS: u32 = 1 << 20;
-const SIZES_APART: usize = 4096;
 
-/// Bits of the byte that says what an event is. With `SWITCH`, its thread stands among the threads; without, it is
-/// that of the event before.
+/// Bits of the byte that says what a call is, beside its number. With `SWITCH`, its thread stands among the threads;
+/// without, it is that of the call before.
 const SWITCH: u8 = 0x80;
-const MALLOC: u8 = 0;
-const CALLOC: u8 = 1;
-const ALIGNED: u8 = 2;
-const FREE: u8 = 3;
-const REALLOCATE: u8 = 4;
-const REFUSED: u8 = 5;
-const TIME: u8 = 6;
-const IMAGE: u8 = 7;
-/// Of `FREE` and `REALLOCATE`: by the distance from the newest block.
-const FROM_NEWEST: u8 = 0x10;
+/// There is no address, as the call was refused.
+const REFUSED: u8 = 0x40;
+/// Of `FREE` and `REALLOC_FROM`: a difference to what the thread allocated last, not to what it freed last.
+const FROM_ALLOCATED: u8 = 0x20;
+/// The address is as foretold.
+const FORETOLD: u8 = 0x10;
+const OP: u8 = 0x0f;
 
-const COLUMNS: usize = 6;
+const COLUMNS: usize = 5;
 const OPS: usize = 0;
 const THREADS: usize = 1;
 const SIZES: usize = 2;
 const ADDRESSES: usize = 3;
-const BLOCKS: usize = 4;
-const OTHERS: usize = 5;
+const OTHERS: usize = 4;
 
-/// What both sides keep in mind within a group.
-#[derive(Default)]
+/// What both sides keep in mind.
 struct Memory {
+    predictor: Predictor,
     thread: u32,
     microseconds: u64,
-    /// By thread: the block behind the one that it named last.
-    expected: Vec<u64>,
-    /// By size, in steps of 16; all large ones together.
-    addresses: Vec<u64>,
+    /// Calls in groups that are complete.
+    calls: u64,
 }
 
 impl Memory {
-    fn address_slot(&mut self, size: u64) -> &mut u64 {
-        let slot = usize::try_from(size.saturating_add(15) / 16).map_or(SIZES_APART, |steps| steps.min(SIZES_APART));
-        if self.addresses.is_empty() {
-            self.addresses.resize(SIZES_APART + 1, 0);
-        }
-        &mut self.addresses[slot]
-    }
-
-    fn expected(&mut self) -> &mut u64 {
-        let thread = self.thread as usize;
-        if thread >= self.expected.len() {
-            self.expected.resize(thread + 1, 0);
-        }
-        &mut self.expected[thread]
+    fn new() -> Memory {
+        Memory { predictor: Predictor::new(), thread: 0, microseconds: 0, calls: 0 }
     }
 }
 
-/// The number of blocks that there were before is in front.
-pub fn encode(events: &[Event], newest: u64) -> Vec<u8> {
-    let mut columns: [Vec<u8>; COLUMNS] = Default::default();
-    let mut memory = Memory::default();
-    let mut next = newest;
-    for event in events {
-        let mut op = 0;
-        if event.thread != memory.thread {
+pub struct Encoder {
+    memory: Memory,
+    columns: [Vec<u8>; COLUMNS],
+}
+
+impl Encoder {
+    pub fn new() -> Encoder {
+        Encoder { memory: Memory::new(), columns: Default::default() }
+    }
+
+    /// Calls that are not in a group yet.
+    pub fn pending(&self) -> usize {
+        self.columns[OPS].len()
+    }
+
+    pub fn add(&mut self, call: &Call) {
+        let memory = &mut self.memory;
+        let mut op = call.op;
+        if call.thread != memory.thread {
             op |= SWITCH;
-            put(&mut columns[THREADS], event.thread.into());
-            memory.thread = event.thread;
+            put(&mut self.columns[THREADS], call.thread.into());
+            memory.thread = call.thread;
         }
-        match event.what {
-            What::Allocate { kind, size, alignment, address, .. } => {
-                op |= match kind {
-                    Kind::Malloc => MALLOC,
-                    Kind::Calloc => CALLOC,
-                    Kind::Aligned => ALIGNED,
-                };
-                if kind == Kind::Aligned {
-                    put(&mut columns[OTHERS], alignment);
+        match call.op {
+            FREE | REALLOC_FROM => {
+                let address = call.address >> 4;
+                let (allocated, freed) = memory.predictor.free(call.thread);
+                if address == allocated {
+                    op |= FORETOLD;
+                } else {
+                    let (near, far) = (difference(address, allocated), difference(address, freed));
+                    op |= if fold(near) < fold(far) { FROM_ALLOCATED } else { 0 };
+                    put(&mut self.columns[ADDRESSES], fold(near).min(fold(far)));
                 }
-                put(&mut columns[SIZES], size);
-                put_address(&mut columns[ADDRESSES], &mut memory, size, address);
-                next += 1;
+                memory.predictor.freed(call.thread, address);
             }
-            What::Free { block } => op |= FREE | put_block(&mut columns[BLOCKS], &mut memory, block, next),
-            What::Reallocate { block, size, address } => {
-                op |= REALLOCATE | put_block(&mut columns[BLOCKS], &mut memory, block, next);
-                put(&mut columns[SIZES], size);
-                put_address(&mut columns[ADDRESSES], &mut memory, size, address);
+            TIME => {
+                put(&mut self.columns[OTHERS], call.size.saturating_sub(memory.microseconds));
+                memory.microseconds = call.size.max(memory.microseconds);
             }
-            What::Refused { size } => {
-                op |= REFUSED;
-                put(&mut columns[SIZES], size);
+            IMAGE => {}
+            _ => {
+                put(&mut self.columns[SIZES], call.size);
+                if call.op == ALIGNED {
+                    put(&mut self.columns[OTHERS], call.alignment);
+                }
+                if call.address == 0 {
+                    op |= REFUSED;
+                } else {
+                    let address = call.address >> 4;
+                    let (foretold, before) = memory.predictor.allocation(call.thread, call.size);
+                    if address == foretold {
+                        op |= FORETOLD;
+                    } else {
+                        put_signed(&mut self.columns[ADDRESSES], difference(address, before));
+                    }
+                    memory.predictor.allocated(call.thread, call.size, address);
+                }
             }
-            What::Time { microseconds } => {
-                op |= TIME;
-                put(&mut columns[OTHERS], microseconds - memory.microseconds);
-                memory.microseconds = microseconds;
-            }
-            What::Image => op |= IMAGE,
         }
-        columns[OPS].push(op);
+        self.columns[OPS].push(op);
     }
-    let mut bytes = Vec::new();
-    put(&mut bytes, newest);
-    columns.iter().for_each(|column| put(&mut bytes, column.len() as u64));
-    columns.iter().for_each(|column| bytes.extend_from_slice(column));
-    bytes
-}
 
-/// Multiples of 16, as all blocks have.
-fn put_address(column: &mut Vec<u8>, memory: &mut Memory, size: u64, address: u64) {
-    let slot = memory.address_slot(size);
-    put_signed(column, (address >> 4).wrapping_sub(*slot).cast_signed());
-    *slot = address >> 4;
-}
-
-fn put_block(column: &mut Vec<u8>, memory: &mut Memory, block: u64, next: u64) -> u8 {
-    let expected = memory.expected();
-    let distance = block.wrapping_sub(*expected).cast_signed();
-    *expected = block + 1;
-    let from_newest = next - 1 - block;
-    if from_newest <= fold(distance) {
-        put(column, from_newest);
-        FROM_NEWEST
-    } else {
-        put_signed(column, distance);
-        0
+    /// The calls since the last time.
+    pub fn group(&mut self) -> Vec<u8> {
+        let length: usize = self.columns.iter().map(Vec::len).sum();
+        let mut bytes = Vec::with_capacity(length + 64);
+        put(&mut bytes, self.memory.calls);
+        self.memory.calls += self.pending() as u64;
+        self.columns.iter().for_each(|column| put(&mut bytes, column.len() as u64));
+        for column in &mut self.columns {
+            bytes.extend_from_slice(column);
+            column.clear();
+        }
+        bytes
     }
 }
 
-/// Appends the events. Whatever the bytes are, it ends, with an error if they are no such group.
-pub fn decode(bytes: &[u8], known: u64, events: &mut Vec<Event>) -> Result<u64> {
-    let mut rest = bytes;
-    let mut next = take(&mut rest)?;
-    ensure!(next == known, "blocks are missing before this place");
-    let mut lengths = [0usize; COLUMNS];
-    for length in &mut lengths {
-        *length = usize::try_from(take(&mut rest)?)?;
+fn difference(one: u64, other: u64) -> i64 {
+    one.wrapping_sub(other).cast_signed()
+}
+
+pub struct Decoder {
+    memory: Memory,
+}
+
+impl Decoder {
+    pub fn new() -> Decoder {
+        Decoder { memory: Memory::new() }
     }
-    let mut columns: [&[u8]; COLUMNS] = [&[]; COLUMNS];
-    for (column, length) in columns.iter_mut().zip(lengths) {
-        (*column, rest) = rest.split_at_checked(length).context("a column is cut off")?;
+
+    /// Whatever the bytes are, it ends, with an error if they are no such group; nothing can be read behind that.
+    pub fn decode(&mut self, bytes: &[u8], calls: &mut Vec<Call>) -> Result<()> {
+        let mut rest = bytes;
+        let memory = &mut self.memory;
+        ensure!(take(&mut rest)? == memory.calls, "calls are missing before this place");
+        let mut lengths = [0usize; COLUMNS];
+        for length in &mut lengths {
+            *length = usize::try_from(take(&mut rest)?)?;
+        }
+        let mut columns: [&[u8]; COLUMNS] = [&[]; COLUMNS];
+        for (column, length) in columns.iter_mut().zip(lengths) {
+            (*column, rest) = rest.split_at_checked(length).context("a column is cut off")?;
+        }
+        ensure!(rest.is_empty() && columns[OPS].len() <= MOST_CALLS, "its columns do not fit");
+        let ops = columns[OPS];
+        for &op in ops {
+            calls.push(memory.take(op, &mut columns)?);
+        }
+        ensure!(columns[1..].iter().all(|column| column.is_empty()), "something is left over");
+        memory.calls += ops.len() as u64;
+        Ok(())
     }
-    ensure!(rest.is_empty() && columns[OPS].len() <= MOST_EVENTS, "its columns do not fit");
-    let mut memory = Memory::default();
-    let ops = columns[OPS];
-    for &op in ops {
+}
+
+impl Memory {
+    fn take(&mut self, op: u8, columns: &mut [&[u8]; COLUMNS]) -> Result<Call> {
         if op & SWITCH != 0 {
-            memory.thread = u32::try_from(take(&mut columns[THREADS])?)?;
-            ensure!(memory.thread < MOST_THREADS, "too many threads");
+            self.thread = u32::try_from(take(&mut columns[THREADS])?)?;
+            ensure!(self.thread < MOST_THREADS, "too many threads");
         }
-        let by_newest = op & FROM_NEWEST != 0;
-        let what = match op & !SWITCH & !FROM_NEWEST {
-            kind @ (MALLOC | CALLOC | ALIGNED) if !by_newest => {
-                let alignment = if kind == ALIGNED { take(&mut columns[OTHERS])? } else { 0 };
-                let size = take(&mut columns[SIZES])?;
-                let address = take_address(&mut columns[ADDRESSES], &mut memory, size)?;
-                let kind = match kind {
-                    MALLOC => Kind::Malloc,
-                    CALLOC => Kind::Calloc,
-                    _ => Kind::Aligned,
+        let thread = self.thread;
+        let mut call = Call { thread, op: op & OP, ..Call::default() };
+        match (call.op, op & (REFUSED | FROM_ALLOCATED | FORETOLD)) {
+            (FREE | REALLOC_FROM, how @ (0 | FROM_ALLOCATED | FORETOLD)) => {
+                let (allocated, freed) = self.predictor.free(thread);
+                let address = match how {
+                    FORETOLD => allocated,
+                    FROM_ALLOCATED => allocated.wrapping_add(take_signed(&mut columns[ADDRESSES])?.cast_unsigned()),
+                    _ => freed.wrapping_add(take_signed(&mut columns[ADDRESSES])?.cast_unsigned()),
                 };
-                next = next.checked_add(1).context("too many blocks")?;
-                What::Allocate { block: next - 1, kind, size, alignment, address }
+                self.predictor.freed(thread, address);
+                call.address = address << 4;
             }
-            FREE => What::Free { block: take_block(&mut columns[BLOCKS], &mut memory, next, by_newest)? },
-            REALLOCATE => {
-                let block = take_block(&mut columns[BLOCKS], &mut memory, next, by_newest)?;
-                let size = take(&mut columns[SIZES])?;
-                What::Reallocate { block, size, address: take_address(&mut columns[ADDRESSES], &mut memory, size)? }
-            }
-            REFUSED if !by_newest => What::Refused { size: take(&mut columns[SIZES])? },
-            TIME if !by_newest => {
+            (TIME, 0) => {
                 let step = take(&mut columns[OTHERS])?;
-                memory.microseconds = memory.microseconds.checked_add(step).context("too late a time")?;
-                What::Time { microseconds: memory.microseconds }
+                self.microseconds = self.microseconds.checked_add(step).context("too late a time")?;
+                call.size = self.microseconds;
             }
-            IMAGE if !by_newest => What::Image,
-            _ => bail!("unknown kind of event {op}"),
-        };
-        events.push(Event { thread: memory.thread, what });
+            (IMAGE, 0) => {}
+            (MALLOC | CALLOC | ALIGNED | REALLOC_TO, how @ (0 | REFUSED | FORETOLD)) => {
+                call.size = take(&mut columns[SIZES])?;
+                if call.op == ALIGNED {
+                    call.alignment = take(&mut columns[OTHERS])?;
+                }
+                if how != REFUSED {
+                    let (foretold, before) = self.predictor.allocation(thread, call.size);
+                    let address = match how {
+                        FORETOLD => foretold,
+                        _ => before.wrapping_add(take_signed(&mut columns[ADDRESSES])?.cast_unsigned()),
+                    };
+                    self.predictor.allocated(thread, call.size, address);
+                    call.address = address << 4;
+                }
+            }
+            _ => bail!("unknown kind of call {op}"),
+        }
+        Ok(call)
     }
-    ensure!(columns[1..].iter().all(|column| column.is_empty()), "something is left over");
-    Ok(next)
-}
-
-fn take_address(column: &mut &[u8], memory: &mut Memory, size: u64) -> Result<u64> {
-    let slot = memory.address_slot(size);
-    *slot = slot.wrapping_add(take_signed(column)?.cast_unsigned());
-    Ok(*slot << 4)
-}
-
-fn take_block(column: &mut &[u8], memory: &mut Memory, next: u64, by_newest: bool) -> Result<u64> {
-    let expected = memory.expected();
-    let block = if by_newest {
-        next.checked_sub(1).and_then(|newest| newest.checked_sub(take(column).ok()?))
-    } else {
-        Some(expected.wrapping_add(take_signed(column)?.cast_unsigned()))
-    };
-    let block = block.filter(|block| *block < next).context("a block that has not been allocated")?;
-    *expected = block + 1;
-    Ok(block)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn some_events() -> Vec<Event> {
-        let mut events = Vec::new();
-        let mut at = |thread, what| events.push(Event { thread, what });
-        for block in 0..100u64 {
-            let thread = (block % 3) as u32;
-            let kind = [Kind::Malloc, Kind::Calloc, Kind::Aligned][(block % 3) as usize];
-            let alignment = if kind == Kind::Aligned { 1 << (block % 20) } else { 0 };
-            let size = block * block * 1000;
-            at(
-                thread,
-                What::Allocate { block: 7 + block, kind, size, alignment, address: 0x7000_0000_0000 + size * 16 },
-            );
-            at(thread, What::Time { microseconds: block * 10 });
-            at(thread, What::Free { block: block.max(1) / 2 });
-            at(2, What::Reallocate { block: 7 + block, size: u64::MAX, address: !15 });
+    fn some_calls() -> Vec<Call> {
+        let mut calls = Vec::new();
+        for number in 0..100u64 {
+            let thread = (number % 3) as u32;
+            let mut at = |op, address, size, alignment| calls.push(Call { thread, op, address, size, alignment });
+            let op = [MALLOC, CALLOC, ALIGNED][(number % 3) as usize];
+            let alignment = if op == ALIGNED { 1 << (number % 20) } else { 0 };
+            let size = number * number * 1000;
+            at(op, 0x7000_0000_0000 + size * 16, size, alignment);
+            at(TIME, 0, number * 10, 0);
+            at(FREE, 0x7000_0000_0000 + size / 2 * 16, 0, 0);
+            at(MALLOC, 0x7000_0000_0000 + number / 2 * 32, number / 8, 0);
+            at(REALLOC_FROM, 0x7000_0000_0000 + number / 2 * 32, 0, 0);
+            at(REALLOC_TO, if number % 7 == 0 { 0 } else { (1 << 52) - 16 }, u64::MAX, 0);
         }
-        at(0, What::Refused { size: u64::MAX });
-        at(9, What::Image);
-        events
+        calls.push(Call { thread: 9, op: MALLOC, address: 0, size: u64::MAX, alignment: 0 });
+        calls.push(Call { thread: 9, op: IMAGE, ..Call::default() });
+        calls
+    }
+
+    fn encoded() -> Vec<u8> {
+        let mut encoder = Encoder::new();
+        some_calls().iter().for_each(|call| encoder.add(call));
+        encoder.group()
     }
 
     #[test]
-    fn events_come_back() {
-        let bytes = encode(&some_events(), 7);
-        let mut events = Vec::new();
-        assert_eq!(decode(&bytes, 7, &mut events).unwrap(), 107);
-        assert_eq!(events, some_events());
+    fn calls_come_back() {
+        let (mut encoder, mut decoder, mut calls) = (Encoder::new(), Decoder::new(), Vec::new());
+        let some = some_calls();
+        // In several groups, each with what the former ones have taught.
+        for part in some.chunks(130) {
+            part.iter().for_each(|call| encoder.add(call));
+            decoder.decode(&encoder.group(), &mut calls).unwrap();
+        }
+        assert_eq!(calls, some);
     }
 
-    /// Each byte in turn cut off, or another: an error or other events, and never a panic.
+    /// A block that is freed and comes back at once, among many others.
     #[test]
-    fn bytes_that_are_no_events_are_errors() {
-        let bytes = encode(&some_events(), 7);
+    fn what_is_foretold_takes_no_bytes() {
+        let mut encoder = Encoder::new();
+        let mut add = |op, address, size| encoder.add(&Call { op, address, size, ..Call::default() });
+        for number in 0..1000u64 {
+            add(MALLOC, 0x7000_0000_0000 + number * 48, 40);
+        }
+        for number in 0..1000u64 {
+            let address = 0x7000_0000_0000 + number * 7919 % 1000 * 48;
+            add(FREE, address, 0);
+            add(MALLOC, address, 33 + number % 16);
+        }
+        let bytes = encoder.group().len();
+        // An op and a size for each; an address of at most 3 bytes for each free, and of one at the start.
+        assert!(bytes < 1000 * 3 + 1000 * 4 + 1000 * 2 + 100, "{bytes}");
+    }
+
+    /// Each byte in turn cut off, or another: an error or other calls, and never a panic.
+    #[test]
+    fn bytes_that_are_no_calls_are_errors() {
+        let bytes = encoded();
+        let decode = |bytes: &[u8]| Decoder::new().decode(bytes, &mut Vec::new());
         let mut errors = 0;
         for at in 0..bytes.len() {
-            assert!(decode(&bytes[..at], 7, &mut Vec::new()).is_err(), "{at}");
+            assert!(decode(&bytes[..at]).is_err(), "{at}");
             for change in [1, 0x10, 0x80, 0xff] {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= change;
-                errors += u32::from(decode(&bytes, 7, &mut Vec::new()).is_err());
+                errors += u32::from(decode(&bytes).is_err());
             }
         }
         assert!(errors > 100, "{errors}");
-        assert!(decode(&bytes, 8, &mut Vec::new()).is_err());
+        let mut decoder = Decoder::new();
+        decoder.decode(&bytes, &mut Vec::new()).unwrap();
+        assert!(decoder.decode(&bytes, &mut Vec::new()).unwrap_err().to_string().contains("calls are missing"));
     }
 }

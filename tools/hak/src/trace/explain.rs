@@ -87,8 +87,9 @@ pub fn gather(path: &Path) -> Result<Facts> {
     let mut facts = first.end();
     facts.command = reader.header.command.clone();
     facts.damage = reader.damage.take();
+    (facts.unknown, facts.implied) = (reader.resolver.unknown, reader.resolver.implied);
     if let Some(footer) = reader.footer {
-        (facts.lost, facts.unknown, facts.implied) = (footer.lost, footer.unknown, footer.implied);
+        facts.lost = footer.lost;
         facts.seconds = footer.seconds;
     }
     if let Some(place) = first.worst.filter(|place| place.page_bytes > 0) {

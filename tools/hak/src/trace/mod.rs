@@ -2,11 +2,13 @@
 //! Every allocation and free of a program, in the order in which they happened, in a file.
 
 pub mod arguments;
+pub mod call;
 pub mod columns;
 pub mod explain;
 pub mod live;
 pub mod numbers;
 pub mod plan;
+pub mod predict;
 pub mod read;
 pub mod region;
 pub mod replay;
@@ -79,12 +81,8 @@ pub struct Footer {
     pub events: u64,
     pub threads: u64,
     pub seconds: f64,
-    /// Of calls that got no ring.
+    /// Of calls that got no ring, or never came.
     pub lost: u64,
-    /// Frees of blocks that are not in the trace.
-    pub unknown: u64,
-    /// Blocks whose free is not in the trace; it was put before the next allocation at their address.
-    pub implied: u64,
     /// How the program ended.
     pub status: String,
 }

@@ -9,18 +9,23 @@ use anyhow::{Context, Result, bail, ensure};
 use zstd::bulk::Decompressor;
 
 use crate::failure::{BAD_INPUT, failure};
-use crate::trace::columns::{self, MOST_EVENTS};
-use crate::trace::write::{EVENTS, FOOTER, HEADER, MAGIC};
+use crate::trace::call::Call;
+use crate::trace::columns::{Decoder, MOST_CALLS};
+use crate::trace::resolve::Resolver;
+use crate::trace::write::{CALLS, FOOTER, HEADER, MAGIC};
 use crate::trace::{Event, Footer, Header};
 
-/// More than any part has: an event has at most this many bytes.
-const MOST_BYTES: u32 = MOST_EVENTS as u32 * 48;
+/// More than any part has: a call has at most this many bytes.
+const MOST_BYTES: u32 = MOST_CALLS as u32 * 48;
 
 pub struct Reader {
     input: BufReader<File>,
     name: String,
     decompressor: Decompressor<'static>,
-    blocks: u64,
+    decoder: Decoder,
+    calls: Vec<Call>,
+    /// From addresses to blocks.
+    pub resolver: Resolver,
     pub header: Header,
     /// Once all was read; none if the trace ends early.
     pub footer: Option<Footer>,
@@ -38,7 +43,8 @@ impl Reader {
         let mut magic = [0; 16];
         let length = read_most(&mut input, &mut magic).map_err(|error| bad(&error))?;
         if length == magic.len() && magic[..15] == MAGIC[..15] && magic[15] != MAGIC[15] {
-            return Err(bad(&"this hak reads other versions of traces"));
+            let (version, own) = (char::from(magic[15]), char::from(MAGIC[15]));
+            return Err(bad(&format!("it is a trace of version {version:?}, and this hak reads version {own:?}")));
         }
         if magic != *MAGIC {
             return Err(bad(&"it is no trace of hak trace"));
@@ -49,7 +55,18 @@ impl Reader {
             Ok(_) => return Err(bad(&"it has no header")),
             Err(error) => return Err(bad(&format!("its header is damaged: {error:#}"))),
         };
-        Ok(Reader { input, name, decompressor, blocks: 0, header, footer: None, damage: None, is_over: false })
+        Ok(Reader {
+            input,
+            name,
+            decompressor,
+            decoder: Decoder::new(),
+            calls: Vec::new(),
+            resolver: Resolver::default(),
+            header,
+            footer: None,
+            damage: None,
+            is_over: false,
+        })
     }
 
     /// Some more events; none at the end.
@@ -69,7 +86,11 @@ impl Reader {
             bail!("it has no end, as of a trace that was ended early")
         };
         match letter {
-            EVENTS => self.blocks = columns::decode(&bytes, self.blocks, events)?,
+            CALLS => {
+                self.calls.clear();
+                self.decoder.decode(&bytes, &mut self.calls)?;
+                self.calls.iter().for_each(|call| self.resolver.add(call, &mut |event| events.push(event)));
+            }
             FOOTER => {
                 self.footer = Some(serde_json::from_slice(&bytes)?);
                 self.is_over = true;
@@ -114,18 +135,25 @@ fn read_most(input: &mut impl Read, into: &mut [u8]) -> std::io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::call::MALLOC;
     use crate::trace::write::Writer;
     use crate::trace::{Kind, What};
 
     fn allocate(block: u64) -> Event {
-        let what = What::Allocate { block, kind: Kind::Malloc, size: block % 100, alignment: 0, address: block * 16 };
+        let what =
+            What::Allocate { block, kind: Kind::Malloc, size: block % 100, alignment: 0, address: 16 + block * 16 };
         Event { thread: (block / 1000) as u32, what }
+    }
+
+    fn call(block: u64) -> Call {
+        let thread = (block / 1000) as u32;
+        Call { thread, op: MALLOC, address: 16 + block * 16, size: block % 100, alignment: 0 }
     }
 
     fn written(path: &Path, blocks: u64) {
         let header = Header { tool_version: "1".into(), command: vec!["x".into()], started_ms: 1, machine: "m".into() };
         let mut writer = Writer::create(path, &header).unwrap();
-        (0..blocks).for_each(|block| writer.add(allocate(block)).unwrap());
+        (0..blocks).for_each(|block| writer.add(&call(block)).unwrap());
         writer.finish(&Footer { events: blocks, ..Footer::default() }).unwrap();
     }
 
@@ -148,7 +176,7 @@ mod tests {
     fn a_file_comes_back_and_one_that_is_cut_says_so() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("trace");
-        let most = MOST_EVENTS as u64;
+        let most = MOST_CALLS as u64;
         written(&path, 2 * most + 10);
         let (count, reader) = read(&path);
         assert_eq!((count, reader.damage), (2 * most + 10, None));
@@ -196,7 +224,7 @@ mod tests {
         };
         assert!(error(b"").contains("it is no trace"));
         assert!(error(&[b'x'; 100]).contains("it is no trace"));
-        assert!(error(b"hakmem trace\r\n\x1a2 and more").contains("other versions"));
+        assert!(error(b"hakmem trace\r\n\x1a1 and more").contains("of version '1', and this hak reads version '2'"));
         assert!(error(MAGIC).contains("no header"));
         assert!(error(&[MAGIC, &b"H\xff\xff\xff\xff\xff\xff\xff\xff"[..]].concat()).contains("too long"));
         assert!(Reader::open(directory.path()).is_err());

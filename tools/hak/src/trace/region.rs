@@ -11,13 +11,13 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 pub const RINGS: usize = 1024;
-pub const RING_EVENTS: u64 = 16384;
+pub const RING_EVENTS: u64 = 32768;
 const MAGIC: u64 = 0x3145_4341_5254_4b48;
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const HEADER_BYTES: usize = 4096;
 const RING_BYTES: usize = 128;
-const EVENT_BYTES: usize = 32;
+const EVENT_BYTES: usize = 16;
 const EVENTS: usize = HEADER_BYTES + RINGS * RING_BYTES;
 const BYTES: usize = EVENTS + RINGS * RING_EVENTS as usize * EVENT_BYTES;
 
@@ -35,14 +35,36 @@ const TAIL: usize = 64;
 const TAIL_WORD: usize = 72;
 const WAITS: usize = 76;
 
+/// Of an event's parts.
+const ADDRESS_SHIFT: u32 = 4;
+const ADDRESS_BITS: u32 = 48;
+const NUMBER_LOW_BITS: u32 = 12;
+const SIZE_BITS: u32 = 44;
+
 /// As the process has written it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw {
-    pub number: u64,
+    /// Its lowest bits.
+    pub number: u32,
     pub op: u8,
     pub address: u64,
     pub size: u64,
-    pub extra: u64,
+}
+
+impl Raw {
+    fn of(first: u64, second: u64) -> Raw {
+        Raw {
+            number: (first >> (64 - NUMBER_LOW_BITS)) as u32 | ((second >> SIZE_BITS) as u32) << NUMBER_LOW_BITS,
+            op: (first >> ADDRESS_BITS) as u8 & 0xf,
+            address: (first & ((1 << ADDRESS_BITS) - 1)) << ADDRESS_SHIFT,
+            size: second & ((1 << SIZE_BITS) - 1),
+        }
+    }
+
+    /// The number that is in it, where it belongs to the next event.
+    pub fn more(&self) -> u64 {
+        self.address >> ADDRESS_SHIFT | self.size << ADDRESS_BITS
+    }
 }
 
 pub struct Region {
@@ -124,9 +146,7 @@ impl Region {
 
     pub fn event(&self, ring: usize, index: u64) -> Raw {
         let at = EVENTS + (ring * RING_EVENTS as usize + (index % RING_EVENTS) as usize) * EVENT_BYTES;
-        let long = |part: usize| self.long(at + part * 8).load(Ordering::Relaxed);
-        let first = long(0);
-        Raw { number: first >> 8, op: first as u8, address: long(1), size: long(2), extra: long(3) }
+        Raw::of(self.long(at).load(Ordering::Relaxed), self.long(at + 8).load(Ordering::Relaxed))
     }
 
     /// All up to there may be written over.

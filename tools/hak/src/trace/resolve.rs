@@ -4,19 +4,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::trace::columns::MOST_THREADS;
-use crate::trace::region::Raw;
+use crate::trace::call::{ALIGNED, CALLOC, Call, FREE, IMAGE, MALLOC, REALLOC_FROM, TIME};
 use crate::trace::{Event, Kind, What};
 
-/// As helpers/trace_ring.h numbers them.
-const THREAD: u8 = 1;
-const IMAGE: u8 = 2;
-const MALLOC: u8 = 3;
-const CALLOC: u8 = 4;
-const ALIGNED: u8 = 5;
-const FREE: u8 = 6;
-const REALLOC_FROM: u8 = 7;
-const REALLOC_TO: u8 = 8;
+/// Calls of `realloc` that one thread can be in at a time, by signal handlers. A thread that left one in the middle
+/// leaves its block behind.
+const MOST_MOVING: usize = 16;
 
 /// Addresses come from the process itself, which may slow down nobody but its own trace.
 #[derive(Default)]
@@ -39,70 +32,57 @@ impl Hasher for AddressHasher {
 pub struct Resolver {
     live: HashMap<u64, u64, BuildHasherDefault<AddressHasher>>,
     next: u64,
-    /// By the system's id: the number of the thread. An id that is used again stands for the same one.
-    threads: HashMap<u64, u32>,
-    /// By ring: whose it is, and the block that its thread is moving.
-    rings: Vec<Ring>,
+    /// By thread: the addresses that it is moving blocks from, and the blocks, if they are known.
+    moving: HashMap<u32, Vec<(u64, Option<u64>)>>,
+    /// Frees and reallocations of blocks that are not in the trace.
     pub unknown: u64,
+    /// Blocks whose free is not in the trace; it was put before the next allocation at their address.
     pub implied: u64,
 }
 
-#[derive(Default, Clone, Copy)]
-struct Ring {
-    thread: u32,
-    moving: Option<u64>,
-}
-
 impl Resolver {
-    pub fn threads(&self) -> u64 {
-        self.threads.len() as u64
-    }
-
-    pub fn add(&mut self, ring: usize, raw: Raw, out: &mut impl FnMut(Event)) {
-        if ring >= self.rings.len() {
-            self.rings.resize(ring + 1, Ring::default());
-        }
-        let mut of = self.rings[ring];
-        let thread = of.thread;
+    pub fn add(&mut self, call: &Call, out: &mut impl FnMut(Event)) {
+        let thread = call.thread;
         let mut say = |what| out(Event { thread, what });
-        match raw.op {
-            THREAD => {
-                // Beyond them, all are one.
-                let count = (self.threads.len() as u32).min(MOST_THREADS - 1);
-                of = Ring { thread: *self.threads.entry(raw.address).or_insert(count), moving: None };
-            }
+        match call.op {
             IMAGE => {
                 self.live.clear();
+                self.moving.clear();
                 say(What::Image);
             }
-            MALLOC => self.allocated(raw, Kind::Malloc, &mut say),
-            CALLOC => self.allocated(raw, Kind::Calloc, &mut say),
-            ALIGNED => self.allocated(raw, Kind::Aligned, &mut say),
-            FREE => match self.live.remove(&raw.address) {
+            TIME => say(What::Time { microseconds: call.size }),
+            MALLOC => self.allocated(call, Kind::Malloc, &mut say),
+            CALLOC => self.allocated(call, Kind::Calloc, &mut say),
+            ALIGNED => self.allocated(call, Kind::Aligned, &mut say),
+            FREE => match self.live.remove(&call.address) {
                 Some(block) => say(What::Free { block }),
                 None => self.unknown += 1,
             },
-            REALLOC_FROM => of.moving = self.live.remove(&raw.address),
-            REALLOC_TO => {
-                let block = of.moving.take();
-                self.reallocated(raw, block, &mut say);
+            REALLOC_FROM => {
+                let block = self.live.remove(&call.address);
+                let moving = self.moving.entry(thread).or_default();
+                if moving.len() == MOST_MOVING {
+                    moving.remove(0);
+                }
+                moving.push((call.address, block));
             }
-            // Nothing that the tracer writes: the program has written there itself.
-            _ => self.unknown += 1,
+            // What is read has no others: the other one of `realloc`.
+            _ => {
+                let from = self.moving.get_mut(&thread).and_then(Vec::pop);
+                self.reallocated(call, from, &mut say);
+            }
         }
-        self.rings[ring] = of;
     }
 
-    fn allocated(&mut self, raw: Raw, kind: Kind, say: &mut impl FnMut(What)) {
-        if raw.address == 0 {
-            say(What::Refused { size: raw.size });
+    fn allocated(&mut self, call: &Call, kind: Kind, say: &mut impl FnMut(What)) {
+        if call.address == 0 {
+            say(What::Refused { size: call.size });
             return;
         }
         let block = self.next;
         self.next += 1;
-        self.settle(raw.address, block, say);
-        let alignment = if kind == Kind::Aligned { raw.extra } else { 0 };
-        say(What::Allocate { block, kind, size: raw.size, alignment, address: raw.address });
+        self.settle(call.address, block, say);
+        say(What::Allocate { block, kind, size: call.size, alignment: call.alignment, address: call.address });
     }
 
     /// Whatever was at that address has been freed without a word.
@@ -113,24 +93,24 @@ impl Resolver {
         }
     }
 
-    fn reallocated(&mut self, raw: Raw, block: Option<u64>, say: &mut impl FnMut(What)) {
-        match block {
+    fn reallocated(&mut self, call: &Call, from: Option<(u64, Option<u64>)>, say: &mut impl FnMut(What)) {
+        match from {
             // `realloc(p, 0)` frees; otherwise the block stays as it was.
-            _ if raw.address == 0 && raw.size > 0 => {
-                if let Some(block) = block {
-                    self.live.insert(raw.extra, block);
+            _ if call.address == 0 && call.size > 0 => {
+                if let Some((address, Some(block))) = from {
+                    self.live.insert(address, block);
                 }
-                say(What::Refused { size: raw.size });
+                say(What::Refused { size: call.size });
             }
-            Some(block) if raw.address == 0 => say(What::Free { block }),
-            Some(block) => {
-                self.settle(raw.address, block, say);
-                say(What::Reallocate { block, size: raw.size, address: raw.address });
+            Some((_, Some(block))) if call.address == 0 => say(What::Free { block }),
+            Some((_, Some(block))) => {
+                self.settle(call.address, block, say);
+                say(What::Reallocate { block, size: call.size, address: call.address });
             }
-            None => {
+            _ => {
                 self.unknown += 1;
-                if raw.address != 0 {
-                    self.allocated(raw, Kind::Malloc, say);
+                if call.address != 0 {
+                    self.allocated(call, Kind::Malloc, say);
                 }
             }
         }
@@ -140,12 +120,14 @@ impl Resolver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::call::REALLOC_TO;
 
-    fn resolve(raws: &[(usize, u8, u64, u64, u64)]) -> (Vec<Event>, Resolver) {
+    fn resolve(calls: &[(u32, u8, u64, u64)]) -> (Vec<Event>, Resolver) {
         let mut resolver = Resolver::default();
         let mut events = Vec::new();
-        for (ring, op, address, size, extra) in raws.iter().copied() {
-            resolver.add(ring, Raw { number: 0, op, address, size, extra }, &mut |event| events.push(event));
+        for (thread, op, address, size) in calls.iter().copied() {
+            let call = Call { thread, op, address, size, alignment: 0 };
+            resolver.add(&call, &mut |event| events.push(event));
         }
         (events, resolver)
     }
@@ -158,14 +140,12 @@ mod tests {
     #[test]
     fn an_address_is_another_block_as_soon_as_it_is_left() {
         let (events, resolver) = resolve(&[
-            (0, THREAD, 100, 0, 0),
-            (1, THREAD, 200, 0, 0),
-            (0, MALLOC, 16, 5, 0),
-            (0, REALLOC_FROM, 16, 0, 0),
-            (1, MALLOC, 16, 6, 0),
-            (0, REALLOC_TO, 32, 50, 16),
-            (1, FREE, 32, 0, 0),
-            (0, FREE, 16, 0, 0),
+            (0, MALLOC, 16, 5),
+            (0, REALLOC_FROM, 16, 0),
+            (1, MALLOC, 16, 6),
+            (0, REALLOC_TO, 32, 50),
+            (1, FREE, 32, 0),
+            (0, FREE, 16, 0),
         ]);
         let expected = [
             (0, allocate(0, 5, 16)),
@@ -175,21 +155,41 @@ mod tests {
             (0, What::Free { block: 1 }),
         ];
         assert_eq!(events, expected.map(|(thread, what)| Event { thread, what }));
-        assert_eq!((resolver.unknown, resolver.implied, resolver.threads()), (0, 0, 2));
+        assert_eq!((resolver.unknown, resolver.implied), (0, 0));
+    }
+
+    /// A signal comes between the two, whose handler calls `realloc`, too; and many do not come back.
+    #[test]
+    fn reallocations_within_others_keep_their_blocks() {
+        let mut calls = vec![(0, MALLOC, 16, 5), (0, MALLOC, 32, 6)];
+        calls.extend([(1, REALLOC_FROM, 800, 0); MOST_MOVING + 3]);
+        calls.extend([(0, REALLOC_FROM, 16, 0), (0, REALLOC_FROM, 32, 0), (0, REALLOC_TO, 48, 60)]);
+        calls.extend([(0, REALLOC_TO, 64, 50), (1, REALLOC_FROM, 64, 0), (1, REALLOC_TO, 80, 70)]);
+        let (events, resolver) = resolve(&calls);
+        let reallocate = |block, size, address| What::Reallocate { block, size, address };
+        let expected = [
+            allocate(0, 5, 16),
+            allocate(1, 6, 32),
+            reallocate(1, 60, 48),
+            reallocate(0, 50, 64),
+            reallocate(0, 70, 80),
+        ];
+        assert_eq!(events.iter().map(|event| event.what).collect::<Vec<_>>(), expected);
+        assert_eq!((resolver.unknown, resolver.implied), (0, 0));
     }
 
     #[test]
     fn what_fails_changes_nothing_and_what_is_unknown_is_counted() {
         let (events, resolver) = resolve(&[
-            (0, MALLOC, 0, 7, 0),
-            (0, MALLOC, 16, 5, 0),
-            (0, REALLOC_FROM, 16, 0, 0),
-            (0, REALLOC_TO, 0, 99, 16),
-            (0, FREE, 48, 0, 0),
-            (0, MALLOC, 16, 5, 0),
-            (0, REALLOC_FROM, 16, 0, 0),
-            (0, REALLOC_TO, 0, 0, 16),
-            (0, 77, 1, 2, 3),
+            (0, MALLOC, 0, 7),
+            (0, MALLOC, 16, 5),
+            (0, REALLOC_FROM, 16, 0),
+            (0, REALLOC_TO, 0, 99),
+            (0, FREE, 48, 0),
+            (0, MALLOC, 16, 5),
+            (0, REALLOC_FROM, 16, 0),
+            (0, REALLOC_TO, 0, 0),
+            (0, REALLOC_TO, 32, 8),
         ]);
         let expected = [
             What::Refused { size: 7 },
@@ -198,6 +198,7 @@ mod tests {
             What::Free { block: 0 },
             allocate(1, 5, 16),
             What::Free { block: 1 },
+            allocate(2, 8, 32),
         ];
         assert_eq!(events.iter().map(|event| event.what).collect::<Vec<_>>(), expected);
         assert_eq!((resolver.unknown, resolver.implied), (2, 1));

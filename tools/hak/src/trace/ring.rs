@@ -80,20 +80,23 @@ impl Order {
     }
 
     fn take(&mut self, ring: usize, raw: Raw, step: &mut impl FnMut(Step)) {
-        if raw.number == self.next && self.kept.is_empty() {
+        // The lowest bits tell how far it is from the next one.
+        let distance = raw.number.wrapping_sub(self.next as u32).cast_signed();
+        if distance == 0 && self.kept.is_empty() {
             self.give(ring, raw, step);
             return;
         }
         // One that was given up comes late.
-        let Some(distance) = raw.number.checked_sub(self.next) else {
+        if distance < 0 {
             step(Step::Event(ring, raw));
             self.missed = self.missed.saturating_sub(1);
             return;
-        };
+        }
         // What no counter can have given out was not written by the tracer.
-        let Some(distance) = usize::try_from(distance).ok().filter(|distance| *distance < MOST_KEPT * 64) else {
+        let distance = distance as usize;
+        if distance >= MOST_KEPT * 64 {
             return;
-        };
+        }
         if distance >= self.kept.len() {
             self.kept.resize(distance + 1, None);
         }

@@ -12,25 +12,23 @@ use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
-use crate::trace::columns::{self, MOST_EVENTS};
-use crate::trace::{Event, Footer, Header, What};
+use crate::trace::call::{Call, REALLOC_FROM, TIME};
+use crate::trace::columns::{Encoder, MOST_CALLS};
+use crate::trace::{Footer, Header};
 
 /// The last letter is the version.
-pub const MAGIC: &[u8; 16] = b"hakmem trace\r\n\x1a1";
+pub const MAGIC: &[u8; 16] = b"hakmem trace\r\n\x1a2";
 pub const HEADER: u8 = b'H';
-pub const EVENTS: u8 = b'E';
+pub const CALLS: u8 = b'C';
 pub const FOOTER: u8 = b'F';
-/// Better than twice as fast as the events of a busy program come.
-const LEVEL: i32 = 3;
+/// The program may have to wait for it.
+const LEVEL: i32 = 1;
 
 pub struct Writer {
     file: File,
     name: String,
     compressor: Compressor<'static>,
-    pending: Vec<Event>,
-    /// Blocks before the first event that is pending, and up to now.
-    newest: u64,
-    next: u64,
+    encoder: Encoder,
     /// So much is whole.
     written: u64,
     pub events: u64,
@@ -42,32 +40,24 @@ impl Writer {
         let file = File::create(path).map_err(|error| failure(BAD_INPUT, format!("cannot write {name}: {error}")))?;
         let mut compressor = Compressor::new(LEVEL)?;
         compressor.set_parameter(CParameter::ChecksumFlag(true))?;
-        let mut writer =
-            Writer { file, name, compressor, pending: Vec::new(), newest: 0, next: 0, written: 0, events: 0 };
+        let mut writer = Writer { file, name, compressor, encoder: Encoder::new(), written: 0, events: 0 };
         writer.append(MAGIC)?;
         writer.part_of(HEADER, header)?;
         Ok(writer)
     }
 
-    pub fn add(&mut self, event: Event) -> Result<()> {
-        match event.what {
-            What::Allocate { .. } => self.next += 1,
-            What::Time { .. } => self.events -= 1,
-            _ => {}
-        }
-        self.events += 1;
-        self.pending.push(event);
-        if self.pending.len() == MOST_EVENTS { self.flush() } else { Ok(()) }
+    pub fn add(&mut self, call: &Call) -> Result<()> {
+        self.events += u64::from(call.op != TIME && call.op != REALLOC_FROM);
+        self.encoder.add(call);
+        if self.encoder.pending() == MOST_CALLS { self.flush() } else { Ok(()) }
     }
 
     pub fn flush(&mut self) -> Result<()> {
-        if self.pending.is_empty() {
+        if self.encoder.pending() == 0 {
             return Ok(());
         }
-        let bytes = columns::encode(&self.pending, self.newest);
-        self.pending.clear();
-        self.newest = self.next;
-        self.part(EVENTS, &bytes)
+        let bytes = self.encoder.group();
+        self.part(CALLS, &bytes)
     }
 
     pub fn finish(mut self, footer: &Footer) -> Result<u64> {

@@ -6,6 +6,7 @@
  *   ends      100 threads, one after the other, whose destructors allocate
  *   fork      a child by fork and one by vfork, which allocate, too
  *   exec      becomes `none`, with what it has
+ *   long      sizes and alignments that an event has no room for; see `long_numbers`
  *   killed    50 000 blocks, then SIGKILL
  *   forever   until standard input ends; then it says "done"
  *   grow N    N MiB of blocks, all written, and a quarter of them freed and allocated in other sizes; it prints
@@ -52,6 +53,17 @@ static void *worker(void *number) {
   /* What one thread frees of this size, the next one is given at once. */
   for (int i = 0; i < HUGE_BLOCKS; i++) free(malloc(5 << 20));
   return NULL;
+}
+
+/* 1000 blocks that are freed after one that is aligned to 4 MiB; each stays, as no system has as much as `realloc`
+ * wants. */
+static void long_numbers(void) {
+  for (int i = 0; i < 1000; i++) {
+    void *aligned, *block = malloc(100);
+    if (posix_memalign(&aligned, 4 << 20, 200) != 0 || realloc(block, ((size_t)1 << 60) + 100) != NULL) abort();
+    free(aligned);
+    free(block);
+  }
 }
 
 static void threads(void) {
@@ -146,6 +158,7 @@ int main(int count, char **words) {
   const char *what = count > 1 ? words[1] : "none";
   if (strcmp(what, "threads") == 0) threads();
   if (strcmp(what, "ends") == 0) ends();
+  if (strcmp(what, "long") == 0) long_numbers();
   if (strcmp(what, "fork") == 0) forks(words[0]);
   if (strcmp(what, "grow") == 0) grow((size_t)atol(words[2]));
   if (strcmp(what, "forever") == 0) until_input_ends();

@@ -96,17 +96,34 @@ size_t cache_flush_whole(region_t *region, region_cache_t *cache) {
 }
 
 /* ---- Bound to a region ---------------------------------------------------------------*/
+
+/* The stores' order is kept: the list is whole from its first cache on at every moment. So it is in a child that was forked
+ * in between, of whose region `previous` is not to be trusted then. */
 static void link(region_t *region, region_cache_t *cache) {
+  region_cache_t *first = region->caches;
   cache->previous = NULL;
-  cache->next = region->caches;
-  if (region->caches != NULL) region->caches->previous = cache;
+  cache->next = first;
+  __atomic_signal_fence(__ATOMIC_RELEASE);
   region->caches = cache;
+  if (first != NULL) first->previous = cache;
+}
+
+/* What points to the cache; NULL, in a region that is lost: nothing does, as another thread was just letting
+ * it go when the process was forked. */
+static region_cache_t **place_in_list(region_t *region, region_cache_t *cache) {
+  if (HAK_LIKELY(!region->is_lost)) return cache->previous != NULL ? &cache->previous->next : &region->caches;
+  region_cache_t **place = &region->caches;
+  while (*place != NULL && *place != cache) place = &(*place)->next;
+  return *place != NULL ? place : NULL;
 }
 
 static void unlink(region_t *region, region_cache_t *cache) {
-  if (cache->next != NULL) cache->next->previous = cache->previous;
-  if (cache->previous != NULL) cache->previous->next = cache->next;
-  else region->caches = cache->next;
+  region_cache_t **place = place_in_list(region, cache), *next = cache->next;
+  if (place != NULL) {
+    *place = next;
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    if (next != NULL) next->previous = cache->previous;
+  }
   /* Release: pairs with the acquire in unbind. The thread may bind it to another region now. */
   atomic64_store_release(&cache->handle, cache_unbound(region->number));
 }

@@ -412,3 +412,27 @@ TEST_F(Region, ARegionThatAForkHasTornIsLeftAlone) {
     return 0;
   });
 }
+/* As a child finds it when another thread was just linking or unlinking a cache. */
+TEST_F(Region, TheListOfCachesThatAForkHasTornIsWholeForwards) {
+  put(take(handle, 64));
+  expect_in_child([&] {
+    alarm(20); /* instead of going round and round */
+    region_t *region = registry_record(region_number(handle));
+    atomic32_store_relaxed(&region->busy, thread_number() + 1000);
+    registry_after_fork();
+    region_cache_t *mine = cache_at(region_number(handle));
+    Worker first, second;
+    first.run([&] { cache_bind(handle); });
+    second.run([&] { cache_bind(handle); });
+    region_cache_t *newest = region->caches;
+    CHILD_EXPECT(newest->next->next == mine && cache_is_of(mine, handle));
+    newest->next->previous = nullptr; /* not written yet when the newest had just been linked */
+    first.run([] { cache_thread_ends(); });
+    CHILD_EXPECT(region->caches == newest && newest->next == mine && mine->next == nullptr);
+    newest->previous = newest; /* one is just being linked before it, and is not in the list */
+    CHILD_EXPECT(region_destroy(handle) == REGION_OK);
+    CHILD_EXPECT(region->caches == nullptr && !cache_is_of(mine, handle) && !cache_is_of(newest, handle));
+    return 0;
+  });
+}
+

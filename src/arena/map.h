@@ -103,6 +103,7 @@ typedef struct {
       unit_t run;             /* a slab or a lone block: the run that it is in */
       unit_t run_previous, run_next, open_previous, open_next; /* a run: the region's others */
       uint32_t spare;                                          /* a run: a bit for each unit that nothing is in */
+      uint32_t asked_units; /* a lone block: what was asked for takes so many; at most `units` */
     } region;
   };
 } __attribute__((aligned(HAK_CACHE_LINE))) unit_record_t;

@@ -118,6 +118,8 @@ static HAK_LOOKS_ON size_t count_of_region(walk_t *walk, unit_t first, unit_t en
     size_t units = min_size(max_size(HAK_LOOK(r->region.units), 1), end - first);
     census->huge_count++;
     census->huge_bytes += units << UNIT_SHIFT;
+    size_t asked = HAK_LOOK(r->region.asked_units);
+    census->huge_spare_bytes += (units - min_size(units, asked)) << UNIT_SHIFT;
     census->huge_resident_bytes += resident_of(walk, map_address(first), units << UNIT_SHIFT);
     return units;
   }

@@ -116,7 +116,7 @@ void blocks_release_empty(region_t *region) {
 /* ---- Lone blocks ------------------------------------------------------------------*/
 
 void blocks_make_lone(region_t *region, unit_t first, size_t units) {
-  map_record(first)->region.units = (uint32_t)units;
+  map_record(first)->region.units = map_record(first)->region.asked_units = (uint32_t)units;
   for (size_t i = 1; i < units; i++) atomic32_store_relaxed(map_word(first + i), word_make(0, KIND_INNER));
   atomic32_store_relaxed(map_word(first), region_word(region->number, REGION_LONE));
   region->lone_units += units;
@@ -152,6 +152,7 @@ static size_t check_piece(region_t *region, unit_t unit, region_t *sums) {
   unsigned what = word_what(atomic32_load_relaxed(map_word(unit)));
   if (what == REGION_LONE) {
     size_t units = map_record(unit)->region.units;
+    HAK_CHECK(map_record(unit)->region.asked_units <= units);
     for (size_t i = 1; i < units; i++) HAK_CHECK(atomic32_load_relaxed(map_word(unit + i)) == word_make(0, KIND_INNER));
     sums->lone_units += units;
     return units;

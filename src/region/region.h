@@ -2,7 +2,7 @@
  * Regions as the API has them: hak_heap_t's functions, and what malloc's do with their blocks.
  *
  * A handle that is no region's is for the caller to report; wrong addresses are reported here.
- * What a block has been asked for is not kept: its class, or its units, are what counts.
+ * What a block has been asked for is not kept but in units, of those larger than 64 KiB: its class is what counts.
  * errno is nobody's business here.
  *
  * SPDX-License-Identifier: MIT

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Set once a realloc had to leave a block larger than its new size for want of memory. Relaxed:
+/* Set once a realloc had to leave a slab's block larger than its new size for want of memory. Relaxed:
  * what hands the block over orders it. */
 static atomic32 some_stayed_large;
 
@@ -21,16 +21,29 @@ HAK_LOOKS_ON size_t region_usable_size(const void *block, uint32_t word) {
   return (size_t)HAK_LOOK(map_record((unit_t)map_unit_of(block))->region.units) << UNIT_SHIFT;
 }
 
+HAK_LOOKS_ON static size_t asked_units(const void *block) {
+  return HAK_LOOK(map_record((unit_t)map_unit_of(block))->region.asked_units);
+}
+
 bool region_may_have_size(const void *block, uint32_t word, size_t bytes, size_t alignment, bool may_be_shrunk) {
   size_t held = region_usable_size(block, word);
   if (held == 0) return true; /* no block: whoever frees it says so */
   if (bytes > held) return false;
-  if (may_be_shrunk && (size_stays_when_shrunk(held, bytes) || atomic32_load_relaxed(&some_stayed_large) != 0))
+  bool is_lone = word_what(word) == REGION_LONE;
+  if (is_lone && units_for_lone(bytes) != asked_units(block)) return false;
+  if (may_be_shrunk &&
+      (is_lone || size_stays_when_shrunk(held, bytes) || atomic32_load_relaxed(&some_stayed_large) != 0))
     return true;
   if (!is_power_of_two(alignment)) return false;
   unsigned wanted = size_class_aligned(alignment, bytes);
-  return word_what(word) < MID_CLASS_END ? word_what(word) == wanted
-                                         : wanted >= MID_CLASS_END && units_for_lone(bytes) << UNIT_SHIFT == held;
+  return is_lone ? wanted >= MID_CLASS_END : word_what(word) == wanted;
+}
+
+/* A block that stays where it is has another size. It is the caller's, and so is this member of its record: no
+ * gate. */
+static void *stay(void *block, unsigned what, size_t bytes) {
+  if (what == REGION_LONE) map_record((unit_t)map_unit_of(block))->region.asked_units = (uint32_t)units_for_lone(bytes);
+  return block;
 }
 
 /* A lone block that has a run of its own, in place. */
@@ -56,6 +69,17 @@ static uint64_t handle_of(uint32_t word) {
   return region != NULL ? atomic64_load_relaxed(&region->handle) : 0;
 }
 
+/* A block for what has to be copied because it grows: with an eighth to spare, as huge blocks have, so that all the
+ * copies of one that grows by small steps are some times its size, whatever lies behind it; without, if the region's
+ * limit or the system has no more. */
+static region_result_t alloc_grown(uint64_t handle, size_t bytes, void **moved) {
+  size_t spare = units_for_lone(bytes) / 8 << UNIT_SHIFT;
+  if (spare == 0 || region_try_alloc(handle, bytes + spare, 1, false, moved) != REGION_OK)
+    return region_alloc(handle, bytes, 1, false, moved);
+  stay(*moved, REGION_LONE, bytes);
+  return REGION_OK;
+}
+
 void *region_realloc(void *block, uint32_t word, size_t bytes) {
   unsigned what = word_what(word);
   size_t held = region_usable_size(block, word);
@@ -65,15 +89,17 @@ void *region_realloc(void *block, uint32_t word, size_t bytes) {
     error_report(held == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, held, 0);
     return NULL;
   }
-  if (size_stays_when_shrunk(held, bytes)) return block;
+  if (size_stays_when_shrunk(held, bytes)) return stay(block, what, bytes);
   if (what == REGION_LONE && bytes > held && bytes <= PTRDIFF_MAX && grow_in_place(block, word, bytes)) return block;
   void *moved;
   bool may_stay = bytes <= held;
-  region_result_t (*alloc)(uint64_t, size_t, size_t, bool, void **) = may_stay ? region_try_alloc : region_alloc;
-  if (alloc(handle_of(word), bytes, 1, false, &moved) != REGION_OK) {
+  uint64_t handle = handle_of(word);
+  region_result_t result = may_stay ? region_try_alloc(handle, bytes, 1, false, &moved)
+                                    : alloc_grown(handle, bytes, &moved);
+  if (result != REGION_OK) {
     if (!may_stay) return NULL;
     atomic32_store_relaxed(&some_stayed_large, 1);
-    return block;
+    return stay(block, what, bytes);
   }
   memcpy(moved, block, min_size(held, bytes));
   region_free(block, word);

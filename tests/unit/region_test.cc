@@ -297,6 +297,88 @@ TEST_F(Region, BlocksGrowInPlaceOrMoveAndStayInTheRegion) {
   put(block);
 }
 
+/* What growing blocks have cost. */
+struct Copies {
+  int count = 0;
+  std::size_t bytes = 0;
+};
+
+/* Two blocks grow in turn, each in the other's way, by a unit at a time. */
+Copies grow_two(std::uint64_t handle, std::size_t from, std::size_t to) {
+  Copies copies;
+  void *blocks[] = {take(handle, from), take(handle, from)};
+  for (std::size_t bytes = from + UNIT_BYTES; bytes <= to; bytes += UNIT_BYTES)
+    for (void *&block : blocks) {
+      std::memset(block, bytes >> UNIT_SHIFT & 0xff, 8);
+      void *grown = region_realloc(block, map_lookup(block), bytes);
+      EXPECT_NE(grown, nullptr) << bytes;
+      if (grown == nullptr) return copies;
+      copies.count += grown != block;
+      copies.bytes += grown != block ? bytes - UNIT_BYTES : 0;
+      block = grown;
+      EXPECT_EQ(*static_cast<unsigned char *>(block), bytes >> UNIT_SHIFT & 0xff);
+      EXPECT_TRUE(region_may_have_size(block, map_lookup(block), bytes, 1, true));
+      EXPECT_TRUE(region_may_have_size(block, map_lookup(block), bytes, 1, false));
+      EXPECT_FALSE(region_may_have_size(block, map_lookup(block), bytes - UNIT_BYTES, 1, true));
+      EXPECT_FALSE(region_may_have_size(block, map_lookup(block), bytes + UNIT_BYTES, 1, true));
+    }
+  hak__check_all();
+  for (void *block : blocks) put(block);
+  return copies;
+}
+
+/* Each copy makes room for an eighth more, rounded down to units: from 8 units to 32 there are 9 of a block at the most,
+ * and else up to 24. All copies of a block are a sum of powers of 8/9. */
+TEST_F(Region, BlocksThatGrowInTurnAreCopiedRarely) {
+  Copies copies = grow_two(handle, 8 * UNIT_BYTES, 32 * UNIT_BYTES);
+  EXPECT_GT(copies.count, 0) << "they were not in each other's way";
+  EXPECT_LE(copies.count, 2 * 9);
+  EXPECT_LE(copies.bytes, 2 * 9 * 32 * UNIT_BYTES);
+  EXPECT_LE(grow_two(handle, 8 * UNIT_BYTES, 256 * UNIT_BYTES).bytes, 2 * 9 * 256 * UNIT_BYTES);
+}
+
+/* A block that something lies behind, so that it has to be copied to grow: its units, then. `room`: what the region's
+ * limit leaves beyond the copy; 0: there is no limit. */
+std::size_t grow_until_copied(std::uint64_t handle, void *&block, std::size_t room) {
+  for (std::size_t units = 128; units < 8192; units += 32) {
+    std::size_t limit = room == 0 ? 0 : figures(handle).taken + (units + room) * UNIT_BYTES;
+    EXPECT_EQ(region_set_limit(handle, limit), REGION_OK);
+    void *before = block;
+    block = region_realloc(block, map_lookup(block), units * UNIT_BYTES);
+    if (block != before) return units;
+  }
+  return 0;
+}
+
+TEST_F(Region, SpareRoomIsTakenAndLive) {
+  void *block = take(handle, 96 * UNIT_BYTES), *other = take(handle, 96 * UNIT_BYTES);
+  if (other < block) std::swap(block, other);
+  std::size_t units = grow_until_copied(handle, block, 0);
+  ASSERT_NE(block, nullptr);
+  ASSERT_NE(units, 0u) << "nothing was in its way";
+  EXPECT_EQ(region_usable_size(block, map_lookup(block)), (units + units / 8) * UNIT_BYTES);
+  EXPECT_EQ(figures(handle).live, (96 + units + units / 8) * UNIT_BYTES);
+  EXPECT_EQ(figures(handle).taken, figures(handle).live);
+  put(block);
+  EXPECT_EQ(figures(handle).live, 96 * UNIT_BYTES);
+  put(other);
+}
+
+TEST_F(Region, ALimitThatHasNoRoomToSpareHasRoomToGrow) {
+  void *block = take(handle, 96 * UNIT_BYTES), *other = take(handle, 96 * UNIT_BYTES);
+  if (other < block) std::swap(block, other);
+  std::size_t units = grow_until_copied(handle, block, 3);
+  ASSERT_NE(block, nullptr);
+  ASSERT_NE(units, 0u) << "nothing was in its way";
+  EXPECT_EQ(region_usable_size(block, map_lookup(block)), units * UNIT_BYTES);
+  EXPECT_EQ(figures(handle).refused, 0u) << "nothing that the program has asked for was refused";
+  void *none = region_realloc(block, map_lookup(block), 20000 * UNIT_BYTES);
+  EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(figures(handle).refused, 1u);
+  put(block);
+  put(other);
+}
+
 TEST_F(Region, AlignmentIsKept) {
   for (std::size_t alignment = 1; alignment <= HAK_MIB(4); alignment *= 2)
     for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, alignment, alignment + 1, std::size_t{70000}}) {
@@ -393,25 +475,6 @@ TEST_F(Region, InAChildNothingIsOnItsWayThatAnotherThreadWasFetching) {
   region->taken_units -= 5, region->coming_units -= 5;
 }
 
-TEST_F(Region, ARegionThatAForkHasTornIsLeftAlone) {
-  void *block = take(handle, 64);
-  void *lone = take(handle, 100000);
-  expect_in_child([&] {
-    region_t *region = registry_record(region_number(handle));
-    atomic32_store_relaxed(&region->busy, thread_number() + 1000); /* by a thread that is not here */
-    registry_after_fork();
-    CHILD_EXPECT(region->is_lost);
-    CHILD_EXPECT(result_of(handle, 200) == REGION_NO_MEMORY);
-    CHILD_EXPECT(result_of(handle, 200000) == REGION_NO_MEMORY);
-    CHILD_EXPECT(result_of(handle, 5 << 20) == REGION_NO_MEMORY);
-    put(block);
-    put(lone);
-    CHILD_EXPECT(error_count() == 0);
-    CHILD_EXPECT(region_destroy(handle) == REGION_OK);
-    CHILD_EXPECT(region_number(region_new(0)) != region_number(handle)); /* words of its number are left */
-    return 0;
-  });
-}
 /* As a child finds it when another thread was just linking or unlinking a cache. */
 TEST_F(Region, TheListOfCachesThatAForkHasTornIsWholeForwards) {
   put(take(handle, 64));
@@ -436,3 +499,22 @@ TEST_F(Region, TheListOfCachesThatAForkHasTornIsWholeForwards) {
   });
 }
 
+TEST_F(Region, ARegionThatAForkHasTornIsLeftAlone) {
+  void *block = take(handle, 64);
+  void *lone = take(handle, 100000);
+  expect_in_child([&] {
+    region_t *region = registry_record(region_number(handle));
+    atomic32_store_relaxed(&region->busy, thread_number() + 1000); /* by a thread that is not here */
+    registry_after_fork();
+    CHILD_EXPECT(region->is_lost);
+    CHILD_EXPECT(result_of(handle, 200) == REGION_NO_MEMORY);
+    CHILD_EXPECT(result_of(handle, 200000) == REGION_NO_MEMORY);
+    CHILD_EXPECT(result_of(handle, 5 << 20) == REGION_NO_MEMORY);
+    put(block);
+    put(lone);
+    CHILD_EXPECT(error_count() == 0);
+    CHILD_EXPECT(region_destroy(handle) == REGION_OK);
+    CHILD_EXPECT(region_number(region_new(0)) != region_number(handle)); /* words of its number are left */
+    return 0;
+  });
+}

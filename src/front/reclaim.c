@@ -1,6 +1,7 @@
 /* See reclaim.h. SPDX-License-Identifier: MIT */
 #include "reclaim.h"
 
+#include "../region/region.h"
 #include "../slab/tidy.h"
 #include "../support/limit.h"
 #include "flush.h"
@@ -11,6 +12,7 @@ void reclaim(void) {
   thread_flush();
   tidy_sweep(flush_step);
   tidy_sweep_attached(strip_now);
+  region_release_empty();
 }
 
 HAK_COLD bool reclaim_at_hard_limit(size_t bytes) {

@@ -244,6 +244,19 @@ region_result_t region_destroy(uint64_t handle) {
   return REGION_OK;
 }
 
+/* Runs go to the arena after each region is left; the next threads to use one have its gate meanwhile. */
+void region_release_empty(void) {
+  for (uint32_t number = 1; number <= registry_made(); number++) {
+    region_t *region = registry_enter_number(number);
+    if (region == NULL) continue;
+    if (HAK_LIKELY(!region->is_lost)) {
+      if (HAK_UNLIKELY(region->has_forked)) cache_reap(region);
+      blocks_release_empty(region);
+    }
+    units_leave(region);
+  }
+}
+
 bool region_owns(uint64_t handle, const void *address) {
   region_t *region = registry_record(region_number(handle));
   if (region == NULL || atomic64_load_relaxed(&region->handle) != handle) return false;

@@ -72,6 +72,9 @@ bool region_may_have_size(const void *block, uint32_t word, size_t bytes, size_t
 /* Whether the address is in a block's place of the region; false if there is no such region. */
 bool region_owns(uint64_t handle, const void *address);
 
+/* Gives empty slabs and spare runs of all regions to the arena. */
+void region_release_empty(void);
+
 /* ---- Figures --------------------------------------------------------------------*/
 typedef struct {
   size_t taken, peak, limit, live, cached, free;

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <malloc.h>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -90,6 +91,29 @@ TEST_P(Heaps, ReallocLeavesABlockInItsHeap) {
   EXPECT_TRUE(hak_heap_owns(heap, block));
   EXPECT_EQ(hak_heap_realloc(heap, block, 0), nullptr);
   EXPECT_EQ(stats_of(heap).live, 0u);
+}
+
+/* What has been freed of them, whoever trims; not what lies beside a live block. */
+TEST_P(Heaps, ATrimGivesBackWhatIsFree) {
+  hak_heap_t *other = hak_heap_new(0);
+  void *live = hak_heap_malloc(other, 100);
+  for (hak_heap_t *of : {heap, other}) {
+    std::vector<void *> blocks;
+    for (std::size_t bytes : kBlockSizes)
+      for (int i = 0; i < 50; i++) blocks.push_back(hak_heap_malloc(of, bytes));
+    for (void *block : blocks) s.free(block);
+  }
+  hak_thread_flush();
+  EXPECT_GT(stats_of(heap).taken, 0u) << "there is nothing to trim";
+  std::thread([] { hak_trim(0); }).join();
+  EXPECT_EQ(stats_of(heap).taken, 0u);
+  EXPECT_LE(stats_of(other).taken, 32 * 65536u) << "one run, in which the live block lies";
+  EXPECT_GE(stats_of(other).live, 100u);
+  void *again = hak_heap_malloc(heap, 100);
+  EXPECT_TRUE(hak_heap_owns(heap, again));
+  s.free(again);
+  s.free(live);
+  hak_heap_destroy(other);
 }
 
 TEST_P(Heaps, CallocIsZeroWhateverLayThere) {

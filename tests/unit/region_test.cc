@@ -7,6 +7,7 @@
 #include "support/worker.h"
 #include "unit/layers.h"
 
+#include <front/reclaim.h>
 #include <region/blocks.h>
 #include <region/region.h>
 #include <region/units.h>
@@ -377,6 +378,24 @@ TEST_F(Region, ALimitThatHasNoRoomToSpareHasRoomToGrow) {
   EXPECT_EQ(figures(handle).refused, 1u);
   put(block);
   put(other);
+}
+
+/* And not what another thread has in its cache. */
+TEST_F(Region, WhoReclaimsGivesBackWhatIsFreeOfAll) {
+  std::uint64_t other = region_new(0);
+  put(take(other, 2000));
+  Worker worker;
+  worker.run([&] { put(take(handle, 100)); });
+  put(take(handle, 5000));
+  put(take(handle, 300000));
+  EXPECT_GT(figures(handle).taken, 5 * UNIT_BYTES);
+  reclaim();
+  EXPECT_EQ(figures(other).taken, 0u);
+  EXPECT_GT(figures(handle).cached, 0u);
+  worker.run([] { cache_flush_all(); });
+  reclaim();
+  EXPECT_EQ(figures(handle).taken, 0u);
+  EXPECT_EQ(region_destroy(other), REGION_OK);
 }
 
 TEST_F(Region, AlignmentIsKept) {

@@ -34,6 +34,22 @@ done
 # nothing but the functions of hakmem.h, which no program has names of
 names=$(nm --defined-only --extern-only "$library/libhakmem_beside.a" |
   awk 'NF == 3 {print $3}' | grep -v '^hak_') && { echo "libhakmem_beside.a defines $names"; exit 1; }
+# each component by itself, all of them, and one that there is not
+components() { # COMPONENT ... : whether find_package has them
+  mkdir -p "$work/components"
+  printf 'cmake_minimum_required(VERSION 3.16)\nproject(components C CXX)\nfind_package(hakmem REQUIRED COMPONENTS %s)\n' "$*" \
+    >"$work/components/CMakeLists.txt"
+  for component; do echo "get_target_property(type hakmem::$component TYPE)"; done >>"$work/components/CMakeLists.txt"
+  cmake -S "$work/components" -B "$work/components/build" -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/components.log" 2>&1
+}
+for wanted in hakmem static beside "hakmem static beside"; do
+  components $wanted || { cat "$work/components.log"; echo "find_package has no component $wanted"; exit 1; }
+done
+if components hakmem nothing; then
+  echo "find_package has found a component that there is not"
+  exit 1
+fi
+grep -q 'no component nothing' "$work/components.log" || { cat "$work/components.log"; exit 1; }
 
 # pkg-config, from another place than the one it was configured for
 export PKG_CONFIG_PATH="$library/pkgconfig"

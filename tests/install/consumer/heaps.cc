@@ -3,8 +3,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #ifdef BESIDE
 constexpr bool kServed = false;
@@ -29,6 +32,11 @@ int main() {
   std::pmr::vector<int> numbers{&resource};
   std::thread([&] { numbers.resize(100000); }).join();
   expect(heap.owns(numbers.data()), "a container lies in its heap");
+  std::map<int, int, std::less<>, hakmem::heap_allocator<std::pair<const int, int>>> map{
+      hakmem::heap_allocator<std::pair<const int, int>>{heap}};
+  expect(heap.owns(&map.emplace(1, 2).first->second), "a container with a heap's allocator lies there");
+  std::vector<int, hakmem::allocator<int>> common(1000);
+  expect(hak_owns(common.data()) && !heap.owns(common.data()), "a container with the common allocator is served");
   void *own = hak_malloc(100);
   expect(hak_owns(own), "hak_malloc is served");
   hak_free(own);

@@ -9,9 +9,19 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=$1
 rm -rf "$work"
-"$here/../../scripts/build-wheel" "$work/dist" >"$work.log" 2>&1 || { cat "$work.log"; exit 1; }
+# For 64-bit Arm as well, where it can be made and run.
+root=$(cd "$here/../.." && pwd)
+arm=
+[ "$(uname -m)" = x86_64 ] && command -v aarch64-linux-gnu-g++ qemu-aarch64 >/dev/null &&
+  arm=$root/cmake/aarch64-linux-gnu.cmake
+"$root/scripts/build-wheel" "$work/dist" ${arm:+"$arm"} >"$work.log" 2>&1 || { cat "$work.log"; exit 1; }
 python3 -m venv "$work/venv"
-"$work/venv/bin/python" -m pip install --quiet --no-index "$work"/dist/hakmem-*.whl
+"$work/venv/bin/python" -m pip install --quiet --no-index "$work"/dist/hakmem-*"$(uname -m)".whl
+if [ -n "$arm" ]; then
+  mkdir "$work/arm"
+  aarch64-linux-gnu-gcc -O1 -o "$work/arm/served" "$here/served.c" -ldl
+  python3 "$here/arm_wheel.py" "$work/arm" "$work"/dist/hakmem-*aarch64.whl
+fi
 mkdir "$work/elsewhere"
 cd "$work/elsewhere"
 unset LD_PRELOAD PYTHONMALLOC

@@ -205,7 +205,7 @@ class Children(unittest.TestCase):
 
 class Packages(unittest.TestCase):
     def test_the_wheel_says_what_it_needs(self):
-        wheel, = DIST.glob("*.whl")
+        wheel, = DIST.glob(f"*_{os.uname().machine}.whl")
         version, = re.findall(r"^hakmem-([\d.]+)-py3-none-manylinux_2_\d+_(?:x86_64|aarch64)\.whl$", wheel.name)
         self.assertEqual(version, hakmem.__version__)
         with zipfile.ZipFile(wheel) as file:

@@ -4,6 +4,8 @@
  * hak makes the memory (a memfd), and names it in HAK_TRACE as PARENT:DESCRIPTOR. The process that
  * hak itself has started, and what that becomes by exec, maps it at its first allocation; it opens
  * /proc/PARENT/fd/DESCRIPTOR for that and closes it at once, so the program has no descriptor more.
+ * hak is the parent of others, too: of those whose own parents have ended. So which process it is
+ * stands in the memory before that process begins.
  *
  *   struct region   one page, then RING_COUNT struct ring, then RING_COUNT times RING_EVENTS events
  *
@@ -90,6 +92,9 @@ struct region {
   _Alignas(64) _Atomic uint32_t images;  /* how many programs have begun to record */
   _Atomic uint32_t failure;              /* errno, of a program that cannot */
   _Atomic uint64_t lost;                 /* events of threads that got no ring */
+  _Atomic uint32_t traced;               /* by hak: the process that records */
+  _Atomic uint32_t given_up;             /* a program records no more, as hak seemed to be gone */
+  _Atomic uint32_t mark;                 /* the signal that the program catches while it is what recorded; or 0 */
 };
 
 enum { HEADER_BYTES = 4096, STATE_OFF = 0, STATE_ON = 1, STATE_NEW = 2 };
@@ -127,13 +132,20 @@ static void wake_reader(void) {
   futex(&region->bell, FUTEX_WAKE, 1, NULL);
 }
 
-/* A child of vfork has another parent, and this process's memory. */
-static bool is_reader_gone(void) { return (getpid() == own && getppid() != reader) || kill(reader, 0) != 0; }
+/* A child of vfork has another parent, and this process's memory. A program that has given up its rights, or that a
+ * filter of system calls concerns, is told EPERM of a hak that is there. */
+static bool is_reader_gone(void) {
+  pid_t parent = getpid() == own ? getppid() : reader;
+  return (parent >= 0 && parent != reader) || (kill(reader, 0) != 0 && errno == ESRCH);
+}
 
 /* Whether there is room. Where there is none it waits, and gives up for good when nobody reads. */
 static bool make_room(struct ring *ring, uint64_t head, uint64_t *until) {
   for (bool has_waited = false;; has_waited = true) {
-    if (atomic_load_explicit(&region->stopped, memory_order_relaxed) != 0 || (has_waited && is_reader_gone())) {
+    bool is_stopped = atomic_load_explicit(&region->stopped, memory_order_relaxed) != 0;
+    if (is_stopped || (has_waited && is_reader_gone())) {
+      /* Should hak be there after all, it says that events are missing. */
+      if (!is_stopped) atomic_store(&region->given_up, 1);
       atomic_store(state, STATE_OFF);
       return false;
     }
@@ -226,6 +238,46 @@ static void *map(int descriptor, size_t bytes, int flags) {
   return at != MAP_FAILED ? at : NULL;
 }
 
+/* NULL if it is not for this process, or cannot be mapped. The first page is mapped by itself before: where a limit
+ * does not allow the rest, that can be said in it. */
+static struct region *map_region(int descriptor) {
+  struct region *all = NULL, *header = map(descriptor, HEADER_BYTES, MAP_SHARED);
+  if (header == NULL) return NULL;
+  if (header->magic == RING_MAGIC && header->version == RING_VERSION && atomic_load(&header->traced) == (uint32_t)own) {
+    all = map(descriptor, REGION_BYTES, MAP_SHARED | MAP_NORESERVE);
+    if (all == NULL) atomic_store(&header->failure, (uint32_t)errno);
+  }
+  munmap(header, HEADER_BYTES);
+  return all;
+}
+
+/*
+ * What the process becomes by exec may be unable to record, and to say so: another user's, static, or without this
+ * library. But exec sets all signals that are caught back, and whether one is caught can be read even of a process
+ * that has ended. So this catches one that programs cannot: the first real-time signal, which the C library keeps for
+ * itself, and whose own handler for it, set by the first pthread_cancel, is as good.
+ */
+static void end_as_without(int signal) {
+  syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signal); /* it is caught once only: this ends the process */
+}
+static void set_mark(void) {
+  enum { SIGNAL = 32, RESTORER = 0x04000000 };
+  struct {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)(int); /* x86 demands one; end_as_without never returns to it */
+    uint64_t mask;
+  } old, new = {.handler = end_as_without, .flags = SA_NODEFER | SA_RESETHAND};
+#ifdef __x86_64__
+  new.flags |= RESTORER;
+  new.restorer = end_as_without;
+#endif
+  bool is_known = syscall(SYS_rt_sigaction, SIGNAL, NULL, &old, sizeof new.mask) == 0;
+  if (is_known && (old.handler == SIG_DFL || old.handler == SIG_IGN))
+    is_known = syscall(SYS_rt_sigaction, SIGNAL, &new, NULL, sizeof new.mask) == 0;
+  atomic_store(&region->mark, is_known ? SIGNAL : 0);
+}
+
 /* By the first call, while there is one thread. */
 static void start(void) {
   extern char **environ;
@@ -235,14 +287,14 @@ static void start(void) {
   int descriptor = open_region();
   if (descriptor >= 0) {
     _Atomic uint32_t *page = map(-1, (size_t)sysconf(_SC_PAGESIZE), MAP_PRIVATE | MAP_ANONYMOUS);
-    region = map(descriptor, REGION_BYTES, MAP_SHARED | MAP_NORESERVE);
     int why = errno;
+    region = map_region(descriptor);
     close(descriptor);
     if (region != NULL && page != NULL && madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) != 0) {
       why = errno;
       page = NULL;
     }
-    if (region != NULL && region->magic == RING_MAGIC && region->version == RING_VERSION) {
+    if (region != NULL) {
       if (page != NULL) {
         atomic_store(page, STATE_ON);
         state = page;
@@ -254,6 +306,7 @@ static void start(void) {
         mine = take_ring(&room_until);
         if (mine != NULL) put(mine, &room_until, OP_IMAGE, 0, 0);
         is_recording = false;
+        set_mark();
         atomic_fetch_add(&region->images, 1);
       } else {
         atomic_store(&region->failure, (uint32_t)why);

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -23,6 +23,8 @@ pub struct Family {
     first: Pid,
     /// Once it has ended.
     status: Option<ExitStatus>,
+    /// The signals that it caught then, a bit each; none if that could not be read.
+    caught: Option<u64>,
     signals: SignalsInfo<WithOrigin>,
 }
 
@@ -33,11 +35,16 @@ impl Family {
         let taken = HANDED_ON.into_iter().filter(|signal| !is_ignored(*signal)).chain([SIGCHLD]);
         let signals = SignalsInfo::new(taken)?;
         let first = Pid::from_child(&command.spawn()?);
-        Ok(Family { first, status: None, signals })
+        Ok(Family { first, status: None, caught: None, signals })
     }
 
     pub fn first(&self) -> u32 {
         self.first.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// The signals that the program caught when it ended, the first one in the lowest bit; none if that is not known.
+    pub fn caught(&self) -> Option<u64> {
+        self.caught
     }
 
     /// How the program ended, if it has; hands on the signals that have come. Does not wait.
@@ -82,16 +89,41 @@ impl Family {
     /// Whether children are left.
     fn take_ended(&mut self) -> bool {
         loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == self.first => {
-                    self.status = Some(ExitStatus::from_raw(status.as_raw()));
+            match ended_child() {
+                Ok(Some(pid)) => {
+                    if pid == self.first {
+                        self.caught = caught_by(pid);
+                    }
+                    if let Ok(Some((pid, status))) = waitpid(Some(pid), WaitOptions::NOHANG)
+                        && pid == self.first
+                    {
+                        self.status = Some(ExitStatus::from_raw(status.as_raw()));
+                    }
                 }
-                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
                 Ok(None) => return true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return false,
             }
         }
     }
+}
+
+/// A child that has ended and is there still, so that more can be read of it; none if all run.
+fn ended_child() -> io::Result<Option<Pid>> {
+    // SAFETY: waitid only fills in the structure, for which all zeros are a value; without a child it stays so.
+    unsafe {
+        let mut ended: libc::siginfo_t = std::mem::zeroed();
+        match libc::waitid(libc::P_ALL, 0, &raw mut ended, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) {
+            0 => Ok(Pid::from_raw(ended.si_pid())),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+fn caught_by(pid: Pid) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+    u64::from_str_radix(caught.trim(), 16).ok()
 }
 
 /// What the kernel sends for a key of the terminal, it sends to the program itself as well.

@@ -14,6 +14,7 @@ use crate::output::{self, Output};
 use crate::trace::arguments::Replay as Arguments;
 use crate::trace::plan;
 use crate::trace::replay::{Replayed, Stage};
+use crate::trace::text::shown;
 
 pub fn run(arguments: &Arguments) -> Result<u8> {
     let json = arguments.json.as_deref().map(Output::of).transpose()?;
@@ -28,7 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     };
     let (calls, threads) = (plan.events, plan.threads);
     let plural = if threads == 1 { "thread" } else { "threads" };
-    let text = format!("{}: {calls} calls of {threads} {plural}\n{}", plan.command.join(" "), table("allocator", &all));
+    let text = format!("{}: {calls} calls of {threads} {plural}\n{}", shown(&plan.command), table("allocator", &all));
     if let Some(json) = &json {
         let value = json!({"command": plan.command, "calls": calls, "threads": threads, "touch": arguments.touch,
             "allocators": all});

@@ -2,6 +2,7 @@
 //! `hak trace`
 
 use std::env;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,6 +30,10 @@ const MANY: u64 = 1024;
 const LONG_PAUSE: Duration = Duration::from_millis(10);
 
 pub fn run(arguments: &Arguments) -> Result<u8> {
+    if arguments.output == Path::new("-") {
+        let message = "cannot write the trace to standard output, which is the program's; a file named - is ./-";
+        return Err(failure(BAD_INPUT, message));
+    }
     if env::var_os("HAK_TRACE").is_some() {
         return Err(failure(BAD_INPUT, "a program that is traced already cannot trace another one"));
     }
@@ -39,6 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     let mut command: Command = run::command(&arguments.command, &[], arguments.library.as_deref())?;
     run::put_in_front(&mut command, &helpers.trace)?;
     command.env("HAK_TRACE", region.name());
+    region.give_to(&mut command);
 
     let words = arguments.command.iter().map(|word| word.display().to_string());
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -51,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     let mut recorder = Recorder::new(Writer::create(&arguments.output, &header)?);
     let mut family = Family::start(&mut command).map_err(|error| run::cannot_start(&command, &error))?;
     let status = recorder.record(&region, &mut family);
-    recorder.finish(&region, status, arguments)
+    recorder.finish(&region, status, family.caught(), arguments)
 }
 
 struct Recorder {
@@ -108,7 +114,7 @@ impl Recorder {
         count
     }
 
-    fn finish(self, region: &Region, status: ExitStatus, arguments: &Arguments) -> Result<u8> {
+    fn finish(self, region: &Region, status: ExitStatus, caught: Option<u64>, arguments: &Arguments) -> Result<u8> {
         let code = |good: bool| match run::end_as(status) {
             0 if !good => SOMETHING_FAILED,
             code => code,
@@ -127,11 +133,7 @@ impl Recorder {
         let size = self.writer.finish(&footer)?;
         let name = arguments.output.display();
         if region.images() == 0 {
-            let reason = region.failure().map_or_else(
-                || "the library that records was not loaded, or could not open what it shares with hak".into(),
-                |error| format!("it could not map the memory that it shares with hak: {error}"),
-            );
-            output::say(format_args!("hak: the trace {name} is empty: {reason}"));
+            output::say(format_args!("hak: the trace {name} is empty: {}", why_unrecorded(region)));
             return Ok(code(false));
         }
         let each = size as f64 / events.max(1) as f64;
@@ -141,6 +143,21 @@ impl Recorder {
         if footer.lost > 0 {
             output::say(format_args!("hak: {} events are not in it: see docs/trace.md", footer.lost));
         }
-        Ok(code(footer.lost == 0))
+        let unrecorded = region.failure().is_some() || !region.was_recorded(caught);
+        if unrecorded {
+            let reason = why_unrecorded(region);
+            output::say(format_args!("hak: what the program became by exec is not recorded: {reason}"));
+        }
+        if region.given_up() {
+            output::say("hak: the program took hak for gone and recorded no more, so the end is not in the trace");
+        }
+        Ok(code(footer.lost == 0 && !unrecorded && !region.given_up()))
     }
+}
+
+fn why_unrecorded(region: &Region) -> String {
+    region.failure().map_or_else(
+        || "the library that records was not loaded, or could not open what it shares with hak".into(),
+        |error| format!("it could not map the memory that it shares with hak: {error}"),
+    )
 }

@@ -20,7 +20,7 @@ use crate::trace::replay::Touch;
 #[command(after_help = "\
 Examples:
   hak trace -- python3 script.py
-  hak trace --output build.trace -- make")]
+  hak trace --output sort.trace -- sort --output=sorted words")]
 pub struct Trace {
     /// The file to write
     #[arg(short, long, value_name = "FILE", default_value = "hak.trace")]

@@ -94,6 +94,7 @@ impl Reader {
             FOOTER => {
                 self.footer = Some(serde_json::from_slice(&bytes)?);
                 self.is_over = true;
+                ensure!(read_most(&mut self.input, &mut [0])? == 0, "something is behind its end");
             }
             _ => bail!("it has an unknown part"),
         }
@@ -197,6 +198,20 @@ mod tests {
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen, [0, most, 2 * most, 2 * most + 10]);
+    }
+
+    #[test]
+    fn what_is_behind_the_end_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace");
+        written(&path, 1000);
+        let whole = std::fs::read(&path).unwrap();
+        for behind in [&b"x"[..], &whole] {
+            std::fs::write(&path, [&whole, behind].concat()).unwrap();
+            let (count, reader) = read(&path);
+            assert_eq!(count, 1000);
+            assert!(reader.damage.unwrap().contains("something is behind its end"));
+        }
     }
 
     #[test]

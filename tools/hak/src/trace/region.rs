@@ -3,6 +3,8 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -29,6 +31,9 @@ const ASLEEP: usize = 136;
 const IMAGES: usize = 192;
 const FAILURE: usize = 196;
 const LOST: usize = 200;
+const TRACED: usize = 208;
+const GIVEN_UP: usize = 212;
+const MARK: usize = 216;
 /// Places in a ring.
 const HEAD: usize = 0;
 const TAIL: usize = 64;
@@ -92,6 +97,20 @@ impl Region {
         format!("{}:{}", std::process::id(), self.file.as_raw_fd())
     }
 
+    /// The process that the command starts is the one that records, and no other child of hak's. It says so itself,
+    /// before it is the program.
+    pub fn give_to(&self, command: &mut Command) {
+        let traced = self.word(TRACED).as_ptr().expose_provenance();
+        let say = move || {
+            let traced = std::ptr::with_exposed_provenance_mut(traced);
+            // SAFETY: the memory is mapped when the command is started, and everybody's accesses are atomic.
+            unsafe { AtomicU32::from_ptr(traced) }.store(std::process::id(), Ordering::SeqCst);
+            Ok(())
+        };
+        // SAFETY: it makes one system call and takes no lock.
+        unsafe { command.pre_exec(say) };
+    }
+
     fn word(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4) && at < BYTES - 4);
         // SAFETY: inside the mapping, which lives as long, aligned, and everybody's accesses are atomic.
@@ -118,6 +137,19 @@ impl Region {
     pub fn failure(&self) -> Option<std::io::Error> {
         let errno = self.word(FAILURE).load(Ordering::Acquire);
         (errno != 0).then(|| std::io::Error::from_raw_os_error(errno.cast_signed()))
+    }
+
+    /// Whether a program took hak for gone, and recorded no more.
+    pub fn given_up(&self) -> bool {
+        self.word(GIVEN_UP).load(Ordering::Acquire) != 0
+    }
+
+    /// Whether a process that ended while it caught these signals was a program that recorded; not known by itself of
+    /// one that could not say by which signal.
+    pub fn was_recorded(&self, caught: Option<u64>) -> bool {
+        let mark = self.word(MARK).load(Ordering::Acquire);
+        let Some(bit) = mark.checked_sub(1) else { return true };
+        caught.is_none_or(|caught| caught.checked_shr(bit).unwrap_or(0) & 1 == 1)
     }
 
     pub fn lost(&self) -> u64 {

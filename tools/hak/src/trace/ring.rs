@@ -26,7 +26,8 @@ pub struct Order {
     next: u64,
     /// Those behind it that are there already, by their distance.
     kept: VecDeque<Option<(usize, Raw)>>,
-    missing_since: Option<Instant>,
+    /// The number that is missing, and since when.
+    missing_since: Option<(u64, Instant)>,
     /// All events up to this number were before that moment, in microseconds.
     times: VecDeque<(u64, u64)>,
     /// Numbers that never came.
@@ -124,7 +125,8 @@ impl Order {
             self.missing_since = None;
             return;
         }
-        let since = *self.missing_since.get_or_insert_with(Instant::now);
+        let (_, since) = self.missing_since.filter(|(number, _)| *number == self.next).unwrap_or((0, Instant::now()));
+        self.missing_since = Some((self.next, since));
         if is_last || since.elapsed() > PATIENCE || self.kept.len() > MOST_KEPT {
             while self.kept.front().is_some_and(Option::is_none) {
                 self.kept.pop_front();
@@ -137,5 +139,37 @@ impl Order {
                 self.look_for_missing(is_last, step);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(number: u64) -> Raw {
+        Raw { number, op: 0, address: 0, size: 0, extra: 0 }
+    }
+
+    /// Of two that are missing one after the other, the second has its own second to come in.
+    #[test]
+    fn each_number_that_is_missing_is_waited_for() {
+        let (mut order, mut given) = (Order::new(), Vec::new());
+        let mut step = |step: Step| {
+            if let Step::Event(_, raw) = step {
+                given.push(raw.number);
+            }
+        };
+        order.take(0, raw(2), &mut step);
+        order.look_for_missing(false, &mut step);
+        order.missing_since.as_mut().unwrap().1 = Instant::now().checked_sub(2 * PATIENCE).unwrap();
+        order.take(1, raw(1), &mut step);
+        order.take(0, raw(4), &mut step);
+        order.hand_on(&mut step);
+        order.look_for_missing(false, &mut step);
+        assert_eq!((order.next, order.missed), (3, 0));
+        order.missing_since.as_mut().unwrap().1 = Instant::now().checked_sub(2 * PATIENCE).unwrap();
+        order.look_for_missing(false, &mut step);
+        assert_eq!((order.next, order.missed), (5, 1));
+        assert_eq!(given, [1, 2, 4]);
     }
 }

@@ -12,7 +12,7 @@ pub fn text(facts: &Facts) -> String {
     };
     line(format!(
         "{}: {} events of {} in {:.1} s",
-        facts.command.join(" "),
+        shown(&facts.command),
         facts.events,
         count(facts.threads, "thread"),
         facts.seconds
@@ -73,6 +73,12 @@ pub fn text(facts: &Facts) -> String {
     out
 }
 
+/// A command line in one line: a file may come from anywhere, and what stands in it is not to steer a terminal.
+pub fn shown(words: &[String]) -> String {
+    let escaped = |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() };
+    words.join(" ").chars().map(escaped).collect()
+}
+
 fn lives(facts: &Facts, line: &mut impl FnMut(String)) {
     line("Lifetimes by size: freed before so many more allocations, in % of the allocations".into());
     let heads: Vec<String> = LIVES.iter().map(|most| format!("{most:>7}")).collect();
@@ -129,4 +135,17 @@ pub fn bytes(number: u64) -> String {
     }
     let digits = usize::from(unit > 0 && value < 100.0 && value.fract() > 0.0);
     format!("{value:.digits$} {}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_does_not_steer_the_terminal() {
+        let words = ["sh", "-c", "a\n\u{1b}]0;x\u{7}\u{9b}1m", "\u{e4} b"].map(String::from);
+        assert_eq!(shown(&words), "sh -c a\\n\\u{1b}]0;x\\u{7}\\u{9b}1m \u{e4} b");
+        let facts = Facts { command: words.to_vec(), ..Facts::default() };
+        assert!(text(&facts).lines().next().unwrap().starts_with("sh -c a\\n\\u{1b}]0;x"));
+    }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{BINARY, cc, hak, library};
+use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -128,6 +129,54 @@ fn what_a_program_becomes_is_in_it() {
     assert_eq!(facts["end_bytes"], none["end_bytes"]);
 }
 
+/// hak is its parent in the end, and it becomes a program while the first one runs.
+#[test]
+fn a_process_whose_parent_has_ended_is_not_in_it() {
+    let bench = Bench::new();
+    let none = bench.facts("none");
+    let facts = bench.facts("orphan");
+    for figure in ["allocations", "frees", "threads", "lost", "unknown", "implied"] {
+        assert_eq!(facts[figure], none[figure], "{figure}: {facts}");
+    }
+}
+
+/// A process that may not send signals to hak is told so, and goes on to wait for it. Where the system says that there
+/// is no hak, the trace ends, and that is said.
+#[test]
+fn who_may_not_look_for_hak_is_recorded() {
+    let bench = Bench::new();
+    let none = bench.facts("none");
+    let trace = bench.path("filtered");
+    let run = |error: i32| bench.command(&trace, "filtered").arg(error.to_string()).assert();
+    run(libc::EPERM).success();
+    let count = |facts: &Value| facts["allocations"].as_u64().unwrap();
+    assert_eq!(count(&explained(&trace)) - count(&none), 1_000_000);
+    run(libc::ESRCH).code(1).stderr(contains("the program took hak for gone"));
+    assert!(count(&explained(&trace)) < 1_000_000);
+}
+
+#[test]
+fn what_a_program_becomes_and_cannot_be_recorded_is_said() {
+    let bench = Bench::new();
+    let trace = bench.path("trace");
+    let fixed = bench.path("static_program");
+    cc(&fixed, PROGRAM, &["-static", "-pthread"]);
+    let run = |script: &str, program: &Path| {
+        let mut command = hak();
+        command.args(["trace", "--library"]).arg(library()).arg("-o").arg(&trace);
+        command.args(["--", "sh", "-c", script, "sh"]).arg(program).arg("ends").assert()
+    };
+    run("exec \"$@\"", &bench.program).success();
+    run("\"$@\"; exit 0", &fixed).success();
+    let unrecorded = "what the program became by exec is not recorded: ";
+    for script in ["exec env -i \"$@\"", "LD_PRELOAD= exec \"$@\""] {
+        run(script, &bench.program).code(1).stderr(contains(unrecorded).and(contains("was not loaded, or could not open")));
+    }
+    run("exec \"$@\"", &fixed).code(1).stderr(contains(unrecorded));
+    let limited = run("ulimit -v 400000; exec \"$@\"", &bench.program).code(1);
+    limited.stderr(contains(unrecorded).and(contains("it could not map the memory that it shares with hak")));
+}
+
 #[test]
 fn a_program_that_is_killed_has_a_whole_trace() {
     let bench = Bench::new();
@@ -226,6 +275,9 @@ fn what_cannot_be_traced_is_refused() {
     missing.args(["trace", "--library"]).arg(library()).arg("-o").arg(&trace).args(["--", "/no/such/program"]);
     missing.assert().code(127).stderr(contains("no such program"));
     assert!(!trace.exists());
+    let standard = bench.command(Path::new("-"), "none").current_dir(bench.directory.path()).assert().code(2);
+    standard.stderr(contains("cannot write the trace to standard output, which is the program's"));
+    assert!(!bench.path("-").exists());
     let nowhere = bench.command(Path::new("/no/directory/file"), "none").assert().code(2);
     nowhere.stderr(contains("cannot write /no/directory/file: No such file or directory"));
     bench.command(&trace, "none").env("HAK_TRACE", "1:2").assert().code(2).stderr(contains("traced already"));

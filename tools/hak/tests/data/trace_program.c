@@ -7,6 +7,8 @@
  *   fork      a child by fork and one by vfork, which allocate, too
  *   exec      becomes `none`, with what it has
  *   long      sizes and alignments that an event has no room for; see `long_numbers`
+ *   orphan    waits for a grandchild that becomes `killed` once its parent has ended
+ *   filtered E  1 000 000 blocks, while kill fails with the error E
  *   killed    50 000 blocks, then SIGKILL
  *   forever   until standard input ends; then it says "done"
  *   grow N    N MiB of blocks, all written, and a quarter of them freed and allocated in other sizes; it prints
@@ -16,6 +18,8 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -24,6 +28,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -116,6 +122,36 @@ static void forks(const char *program) {
   free(malloc(70001));
 }
 
+static void orphan(const char *program) {
+  int ends[2], status;
+  pid_t hak = getppid();
+  char byte;
+  if (pipe(ends) != 0) abort();
+  pid_t child = fork();
+  if (child == 0) {
+    if (fork() == 0) {
+      while (getppid() != hak) sched_yield();
+      execl(program, program, "killed", (char *)NULL);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  waitpid(child, &status, 0);
+  if (read(ends[0], &byte, 1) != 0) abort(); /* it ends with the grandchild */
+}
+
+static void filter(unsigned error) {
+  struct sock_filter steps[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof steps / sizeof *steps, steps};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    abort();
+}
+
 static long status(const char *name) {
   char text[8192];
   int file = open("/proc/self/status", O_RDONLY);
@@ -161,6 +197,11 @@ int main(int count, char **words) {
   if (strcmp(what, "long") == 0) long_numbers();
   if (strcmp(what, "fork") == 0) forks(words[0]);
   if (strcmp(what, "grow") == 0) grow((size_t)atol(words[2]));
+  if (strcmp(what, "orphan") == 0) orphan(words[0]);
+  if (strcmp(what, "filtered") == 0) {
+    filter((unsigned)atol(words[2]));
+    many(1000000);
+  }
   if (strcmp(what, "forever") == 0) until_input_ends();
   if (strcmp(what, "exec") == 0) {
     void *volatile lost = malloc(1 << 20);

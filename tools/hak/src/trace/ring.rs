@@ -146,8 +146,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    fn raw(number: u64) -> Raw {
-        Raw { number, op: 0, address: 0, size: 0, extra: 0 }
+    fn raw(number: u32) -> Raw {
+        Raw { number, op: 0, address: 0, size: 0 }
     }
 
     /// Of two that are missing one after the other, the second has its own second to come in.

@@ -10,7 +10,7 @@ use crate::install::arguments::{Install, Uninstall, What};
 use crate::install::changes::{self, Change};
 use crate::install::forms::{Form, Trial, Wanted};
 use crate::install::records::{self, Record, Records};
-use crate::install::{base_programs, copy, root};
+use crate::install::{base_programs, copy, root, trust};
 use crate::{library, output};
 
 pub fn install(arguments: &Install) -> Result<u8> {
@@ -23,6 +23,7 @@ pub fn install(arguments: &Install) -> Result<u8> {
     let described = library::describe(source.path())?;
     root::enter(arguments.places.root.as_deref())?;
     let prefix = root::prefix(arguments.places.prefix.as_deref())?;
+    trust::check_prefix(&prefix, &records::directory(&prefix))?;
     let (place, copied) = copy::place(source, &prefix, arguments.in_place)?;
 
     let wanted = Wanted { prefix: &prefix, library: &place, described: &described, env: &arguments.env };
@@ -98,6 +99,7 @@ pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
     if arguments.names.is_empty() && !arguments.all {
         return list(&prefix);
     }
+    trust::check_prefix(&prefix, &records::directory(&prefix))?;
     let there = records::read_all(&records::directory(&prefix))?;
     let missing = |name: &&String| !there.iter().any(|one| one.name == **name);
     if let Some(name) = arguments.names.iter().find(missing) {
@@ -109,10 +111,13 @@ pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
     }
     let records = Records::open(&prefix)?;
     let mut code = 0;
-    for one in records.all()? {
-        if !arguments.all && !arguments.names.contains(&one.name) {
+    let wanted = |one: &Record| arguments.all || arguments.names.contains(&one.name);
+    let names: Vec<String> = records.all()?.into_iter().filter(wanted).map(|one| one.name).collect();
+    for name in names {
+        // Read again: one that is gone hands the directories it made on to one that is left.
+        let Some(one) = records.all()?.into_iter().find(|one| one.name == name) else {
             continue;
-        }
+        };
         let mut lines = String::new();
         let whole = changes::take_back(&records, &one, !arguments.dry_run, &mut |line| lines += &(line + "\n"));
         output::print(&lines)?;

@@ -10,7 +10,7 @@ use flate2::Crc;
 
 use crate::failure::{BAD_INPUT, failure};
 use crate::install::changes::Step;
-use crate::install::root;
+use crate::install::{root, trust};
 use crate::library;
 
 /// Read before `--root` is entered.
@@ -62,6 +62,12 @@ pub fn place(source: Source, prefix: &Path, in_place: bool) -> Result<(PathBuf, 
 
 /// That others than its owner can read it, and that only root can change it, as programs of others will load it.
 pub fn check_for_all(library: &Path) -> Result<()> {
+    let refused = |place: &Path, reason: &str| {
+        let library = library.display();
+        let message =
+            format!("{library} would be loaded into everybody's programs, and of {} {reason}", place.display());
+        failure(BAD_INPUT, message)
+    };
     for one in library.ancestors() {
         let Ok(its) = one.metadata() else {
             continue; // not there yet, and made so that it holds
@@ -69,19 +75,13 @@ pub fn check_for_all(library: &Path) -> Result<()> {
         let needed = if its.is_dir() { 0o001 } else { 0o004 };
         let reason = if its.mode() & needed == 0 {
             "not all users may read what is there"
-        } else if its.uid() != 0 {
-            "it is not root's"
-        } else if its.mode() & 0o022 != 0 && its.mode() & 0o1000 == 0 {
-            "others than root may change it"
         } else {
             continue;
         };
-        let message = format!(
-            "{} would be loaded into everybody's programs, and of {} {reason}",
-            library.display(),
-            one.display()
-        );
-        return Err(failure(BAD_INPUT, message));
+        return Err(refused(one, reason));
     }
-    Ok(())
+    match trust::fault(library) {
+        Some((place, reason)) => Err(refused(&place, reason)),
+        None => Ok(()),
+    }
 }

@@ -4,12 +4,12 @@
 //! A new text is written beside its place under a name that only hak uses, and moved there when it is whole and on
 //! disk: a new file never takes the place of one that is there, and a changed one only that of the bytes it was made from.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 /// What a path has before it is moved. Left behind only by a tool that was killed, and removed by the next.
@@ -108,10 +108,35 @@ pub fn missing_directories(path: &Path) -> Vec<PathBuf> {
     missing
 }
 
+/// Of a directory that was just made, whatever the umask: not of what somebody has put into its place since.
+fn open_up(path: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    directory.set_permissions(Permissions::from_mode(0o755))
+}
+
 pub fn make_directory(path: &Path) -> io::Result<()> {
-    match fs::create_dir(path) {
-        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
+    match DirBuilder::new().mode(0o755).create(path) {
+        Ok(()) => open_up(path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_a_new_directorys_place_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        fs::create_dir(path("theirs")).unwrap();
+        fs::set_permissions(path("theirs"), Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::symlink("theirs", path("new")).unwrap();
+        assert!(open_up(&path("new")).is_err());
+        assert_eq!(fs::metadata(path("theirs")).unwrap().mode() & 0o7777, 0o700);
+        make_directory(&path("own")).unwrap();
+        assert_eq!(fs::metadata(path("own")).unwrap().mode() & 0o7777, 0o755);
     }
 }

@@ -13,4 +13,5 @@ pub mod forms;
 pub mod records;
 pub mod root;
 pub mod servable;
+pub mod trust;
 pub mod unit;

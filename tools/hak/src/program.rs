@@ -145,7 +145,7 @@ fn is_glibc_loader(loader: &Path) -> bool {
 }
 
 /// Whether starting the file changes whose rights it has, as the kernel decides for AT_SECURE.
-fn gains_rights(path: &Path) -> Result<Option<String>> {
+pub fn gains_rights(path: &Path) -> Result<Option<String>> {
     let metadata = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
     let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
     let mode = metadata.permissions().mode();

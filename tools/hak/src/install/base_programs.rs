@@ -74,7 +74,8 @@ pub struct Known {
     alone: Outcome,
 }
 
-/// Those that are there, as they are now. An error if hakmem cannot serve one of them, or if too few are there.
+/// Those that are there, as they are now, but those that gain rights by being started: they ignore what is preloaded.
+/// An error if hakmem cannot serve one of them, or if too few are there.
 pub fn known(library: &Elf) -> Result<Vec<Known>> {
     let mut known = Vec::new();
     for (number, (name, arguments)) in PROGRAMS.iter().enumerate() {
@@ -85,6 +86,9 @@ pub fn known(library: &Elf) -> Result<Vec<Known>> {
             }
             continue;
         };
+        if number >= NEEDED && program::gains_rights(&path)?.is_some() {
+            continue;
+        }
         match program::check_for_comparison(path.as_os_str(), library)? {
             Way::Preloaded => {
                 let alone = run(&path, arguments, None)?;

@@ -104,6 +104,10 @@ impl Change {
         }
     }
 
+    fn is_library(&self) -> bool {
+        matches!(self, Change::Made { path, .. } if path.extension().is_some_and(|its| its == "so"))
+    }
+
     pub fn says(&self) -> &'static str {
         match self {
             Change::Made { .. } | Change::Added { made: true, .. } => "makes",
@@ -230,6 +234,11 @@ pub fn take_back(records: &Records, record: &Record, really: bool, say: &mut dyn
         let path = change.path();
         if matches!(change, Change::Made { .. }) && shared(path) {
             say(format!("leaves   {} (others use it)", path.display()));
+            continue;
+        }
+        // It is the first that was made: what is left of the others may name it, and would complain if it were gone.
+        if !nothing_left && change.is_library() {
+            say(format!("leaves   {} (what is left may load it)", path.display()));
             continue;
         }
         let back = change.take_back(really);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::elf::Elf;
+use crate::elf::{self, Elf};
 use crate::failure::{BAD_INPUT, failure};
 use crate::install::arguments::What;
 use crate::install::changes::Step;
@@ -75,8 +75,11 @@ impl Wanted<'_> {
             let _ = writeln!(text, "export {name}={}", quote(value));
         }
         let _ = writeln!(text, "export LD_PRELOAD=\"${{LD_PRELOAD:+$LD_PRELOAD:}}\"{}", quoted(self.library));
-        let _ = writeln!(text, "exec {} \"$@\"", quoted(&program));
         let directory = script.parent().unwrap_or(Path::new("/"));
+        if elf::read(&program)?.is_none() {
+            text += &guard(&script, directory, &program);
+        }
+        let _ = writeln!(text, "exec {} \"$@\"", quoted(&program));
         let mut remarks = Vec::new();
         let first = env::var_os("PATH").and_then(|path| {
             env::split_paths(&path).find(|one| one == directory || Some(one.as_path()) == program.parent())
@@ -99,18 +102,19 @@ impl Wanted<'_> {
         let configuration = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let directory = configuration.unwrap_or_else(|| home.join(".config")).join("environment.d");
         let file = root::absolute(&directory)?.join(unit::DROP_IN);
-        let assignments = |export: &str| {
+        let assignments = |export: &str, library: &str| {
             let mut text = String::new();
             for (name, value) in self.env {
                 let _ = writeln!(text, "{export}{name}={value}");
             }
-            let _ = writeln!(text, "{export}LD_PRELOAD=${{LD_PRELOAD:+$LD_PRELOAD:}}{}", self.library());
+            let _ = writeln!(text, "{export}LD_PRELOAD=${{LD_PRELOAD:+$LD_PRELOAD:}}{library}");
             text
         };
         let head = "# Made by hak install, removed by hak uninstall: programs under hakmem.\n";
-        let mut steps = vec![Step::make(file, format!("{head}{}", assignments("")).into_bytes(), 0o644)];
+        let mut steps =
+            vec![Step::make(file, format!("{head}{}", assignments("", self.library())).into_bytes(), 0o644)];
         if let Some(profile) = profile {
-            let text = format!("{head}{}", assignments("export "));
+            let text = format!("{head}{}", assignments("export ", &quote(self.library())));
             steps.push(Step::add(root::absolute(profile)?, &text)?);
         }
         Ok(Form {
@@ -180,6 +184,34 @@ impl Wanted<'_> {
 /// For a shell: everything between single quotes is itself, newlines and all.
 fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// For a program that is itself a script, such as a shim that starts the next of its name along PATH: that would be
+/// the wrapper again, without end. The same process comes twice then, and the wrapper starts what follows both.
+fn guard(script: &Path, directory: &Path, program: &Path) -> String {
+    let quoted = |path: &Path| quote(path.to_str().expect("checked"));
+    let name = script.file_name().expect("a file has a name");
+    format!(
+        r#"self={}
+case ${{HAK_STARTED-}} in
+"$$:"*":$self:"*)
+  IFS=:
+  set -f
+  for directory in $PATH; do
+    case $directory in {}|{}) continue ;; esac
+    if [ -f "$directory"/{name} ] && [ -x "$directory"/{name} ]; then exec "$directory"/{name} "$@"; fi
+  done
+  echo "$self: what it starts starts it again: hak uninstall it, and name the program itself to hak install" >&2
+  exit 126 ;;
+"$$:"*) export HAK_STARTED="$HAK_STARTED$self:" ;;
+*) export HAK_STARTED="$$::$self:" ;;
+esac
+"#,
+        quoted(script),
+        quoted(directory),
+        quoted(program.parent().unwrap_or(Path::new("/"))),
+        name = quoted(Path::new(name)),
+    )
 }
 
 /// What can be a record's file name and typed without quotes.

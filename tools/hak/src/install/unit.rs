@@ -24,6 +24,10 @@ const SYSTEM: [&str; 5] = [
 const USER: [&str; 4] =
     ["/etc/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user", "/lib/systemd/user"];
 
+/// Kinds of units: a dot before anything else is part of a service's name, as systemctl has it.
+const SUFFIXES: [&str; 11] =
+    ["service", "socket", "target", "device", "mount", "automount", "swap", "timer", "path", "slice", "scope"];
+
 pub struct Unit {
     pub name: String,
     /// Where a drop-in goes.
@@ -43,7 +47,8 @@ fn template(name: &str) -> Option<String> {
 }
 
 pub fn find(name: &str, user: bool) -> Result<Unit> {
-    let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
+    let known = name.rsplit_once('.').is_some_and(|(_, suffix)| SUFFIXES.contains(&suffix));
+    let name = if known { name.to_owned() } else { format!("{name}.service") };
     if !name.ends_with(".service") || name.contains('/') || name.contains(char::is_whitespace) {
         return Err(bad(format!("{name:?} is not the name of a service")));
     }

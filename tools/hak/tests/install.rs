@@ -111,6 +111,9 @@ fn files_of_others_are_not_touched() {
     let script = tree.write("usr/bin/ls", "mine, too", 0o755);
     tree.hak(&["uninstall", "program-ls"]).assert().code(1).stdout(contains("was changed since"));
     assert_eq!(tree.read("usr/bin/ls"), "mine, too");
+    let mut libraries = fs::read_dir(tree.path("usr/lib/hakmem")).unwrap().flatten();
+    let library = libraries.find(|one| one.path().extension().is_some_and(|its| its == "so"));
+    assert!(library.is_some(), "what is left may load it");
     fs::remove_file(script).unwrap();
     tree.hak(&["uninstall", "program-ls"]).assert().success();
     assert_eq!(tree.snapshot(), before);
@@ -187,6 +190,7 @@ fn a_service_gets_a_drop_in() {
         tree.write(&format!("{directory}/{name}.service"), &format!("[Service]\n{text}\n"), 0o644);
     }
     symlink("/dev/null", tree.path(&format!("{directory}/masked.service"))).unwrap();
+    tree.write(&format!("{directory}/org.foo.bar.service"), "[Service]\nExecStart=/bin/cat\n", 0o644);
     tree.write(&format!("{directory}/theirs.service"), "[Service]\nExecStart=/bin/cat\n", 0o644);
     tree.write(&format!("{directory}/theirs.service.d/60-hakmem.conf"), "# mine\n", 0o644);
     let before = tree.snapshot();
@@ -210,7 +214,11 @@ fn a_service_gets_a_drop_in() {
     assert!(text.contains("[Service]\nEnvironment=HAKMEM_SOFT_LIMIT=2G\nEnvironment=LD_PRELOAD=/"), "{text}");
     tree.hak(&["install", "service", "--user", "many@a"]).assert().success();
     assert!(tree.path(&format!("{directory}/many@a.service.d/60-hakmem.conf")).exists());
-    tree.hak(&["uninstall", "user-service-one", "user-service-many@a"]).assert().success();
+    for name in ["many@9.6-main", "org.foo.bar"] {
+        tree.hak(&["install", "service", "--user", name]).assert().success();
+        assert!(tree.path(&format!("{directory}/{name}.service.d/60-hakmem.conf")).exists());
+    }
+    tree.hak(&["uninstall", "--all"]).assert().success();
     assert_eq!(tree.snapshot(), before);
 }
 

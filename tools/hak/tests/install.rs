@@ -214,11 +214,13 @@ fn a_service_gets_a_drop_in() {
     assert!(text.contains("[Service]\nEnvironment=HAKMEM_SOFT_LIMIT=2G\nEnvironment=LD_PRELOAD=/"), "{text}");
     tree.hak(&["install", "service", "--user", "many@a"]).assert().success();
     assert!(tree.path(&format!("{directory}/many@a.service.d/60-hakmem.conf")).exists());
-    for name in ["many@9.6-main", "org.foo.bar"] {
+    tree.write(&format!("{directory}/slash.service"), "[Service]\nRootDirectory=/\nExecStart=/bin/cat\n", 0o644);
+    for name in ["many@9.6-main", "org.foo.bar", "slash"] {
         tree.hak(&["install", "service", "--user", name]).assert().success();
         assert!(tree.path(&format!("{directory}/{name}.service.d/60-hakmem.conf")).exists());
     }
     tree.hak(&["uninstall", "--all"]).assert().success();
+    fs::remove_file(tree.path(&format!("{directory}/slash.service"))).unwrap();
     assert_eq!(tree.snapshot(), before);
 }
 

@@ -41,6 +41,9 @@ fn whoever_is_not_root_may_install_for_the_own_session() {
         chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let (mut command, own) = as_a_user(&tree);
+    let mut lost = Command::new(command.get_program());
+    let lost = lost.args(command.get_args()).args(["install", "list"]).env("HOME", "here").output().unwrap();
+    assert!(String::from_utf8_lossy(&lost.stderr).contains("--prefix"), "{lost:?}");
     let output = command.args(["install", "user", "--library"]).arg(own).env("HOME", &home).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(home.join(".config/environment.d/60-hakmem.conf").exists());

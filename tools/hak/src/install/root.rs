@@ -30,14 +30,17 @@ pub fn prefix(given: Option<&Path>) -> Result<PathBuf> {
     match given {
         Some(prefix) => absolute(prefix),
         None if is_root() => Ok("/usr/local".into()),
-        None => Ok(home()?.join(".local")),
+        None => {
+            let home = home().map_err(|error| failure(BAD_INPUT, format!("{error}; or name a place with --prefix")))?;
+            Ok(home.join(".local"))
+        }
     }
 }
 
 /// The user's directory. A root that has somebody else's would leave files there that this user cannot remove.
 pub fn home() -> Result<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let home = home.ok_or_else(|| failure(BAD_INPUT, "HOME is not set"))?;
+    let home = home.ok_or_else(|| failure(BAD_INPUT, "HOME is not set to an absolute path"))?;
     match home.metadata() {
         Ok(its) if is_root() && its.uid() != 0 => {
             let message = format!("{} is not root's: run hak as the user whose it is", home.display());

@@ -118,7 +118,7 @@ impl Unit {
             }
         }
         for name in ["RootDirectory", "RootImage", "MountImages"] {
-            if let Some(value) = self.values(name).last().filter(|value| !value.is_empty()) {
+            if let Some(value) = self.values(name).last().filter(|value| !["", "/"].contains(value)) {
                 return refuse(format!("it runs in a root of its own ({name}={value}), where the library is not"));
             }
         }

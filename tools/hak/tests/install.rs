@@ -183,6 +183,8 @@ fn a_service_gets_a_drop_in() {
     tree.write(&format!("{directory}/many@.service"), "[Service]\nExecStart=/bin/cat %i\n", 0o644);
     for (name, text) in [
         ("preloaded", "Environment=A=b LD_PRELOAD=/x.so\nExecStart=/bin/cat"),
+        ("unset", "UnsetEnvironment=LD_PRELOAD\nExecStart=/bin/cat"),
+        ("hinted", "Environment=LD_PRELOAD=/x.so\nEnvironment=\nEnvironment=LD_PRELOAD_HINT=1\nExecStart=/bin/cat"),
         ("rooted", "RootDirectory=/srv\nExecStart=/bin/cat"),
         ("idle", "ExecStart="),
         ("gone", "ExecStart=/no/such"),
@@ -196,6 +198,7 @@ fn a_service_gets_a_drop_in() {
     let before = tree.snapshot();
     for (name, code, reason) in [
         ("preloaded", 126, "sets LD_PRELOAD already"),
+        ("unset", 126, "takes LD_PRELOAD away"),
         ("rooted", 126, "in a root of its own"),
         ("idle", 126, "starts no program"),
         ("gone", 127, "no such program"),
@@ -215,7 +218,7 @@ fn a_service_gets_a_drop_in() {
     tree.hak(&["install", "service", "--user", "many@a"]).assert().success();
     assert!(tree.path(&format!("{directory}/many@a.service.d/60-hakmem.conf")).exists());
     tree.write(&format!("{directory}/slash.service"), "[Service]\nRootDirectory=/\nExecStart=/bin/cat\n", 0o644);
-    for name in ["many@9.6-main", "org.foo.bar", "slash"] {
+    for name in ["many@9.6-main", "org.foo.bar", "slash", "hinted"] {
         tree.hak(&["install", "service", "--user", name]).assert().success();
         assert!(tree.path(&format!("{directory}/{name}.service.d/60-hakmem.conf")).exists());
     }

@@ -104,18 +104,40 @@ fn settings(text: &str) -> Vec<(String, String)> {
     found
 }
 
+/// LD_PRELOAD itself, quoted or with a value, not a name that begins or ends so.
+fn names_preload(value: &str) -> bool {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    value.split(|c: char| !part(c)).any(|word| word == "LD_PRELOAD")
+}
+
 impl Unit {
     fn values(&self, name: &str) -> impl Iterator<Item = &str> {
         self.settings.iter().filter(move |one| one.0 == name).map(|one| one.1.as_str())
+    }
+
+    /// Those of a list that count: an empty one forgets what was before it.
+    fn in_force(&self, name: &str) -> Vec<&str> {
+        let mut list = Vec::new();
+        for value in self.values(name) {
+            if value.is_empty() {
+                list.clear();
+            } else {
+                list.push(value);
+            }
+        }
+        list
     }
 
     /// Nothing that the drop-in would undo, and programs that it would serve.
     pub fn check(&self, library: &Path, described: &Elf, user: bool) -> Result<()> {
         let refuse = |reason: String| Err(failure(CANNOT_RUN, format!("{}: {reason}", self.name)));
         for name in ["Environment", "PassEnvironment"] {
-            if let Some(value) = self.values(name).find(|value| value.contains("LD_PRELOAD")) {
+            if let Some(value) = self.in_force(name).into_iter().find(|value| names_preload(value)) {
                 return refuse(format!("it sets LD_PRELOAD already ({name}={value}), which the drop-in would replace"));
             }
+        }
+        if let Some(value) = self.in_force("UnsetEnvironment").into_iter().find(|value| names_preload(value)) {
+            return refuse(format!("it takes LD_PRELOAD away from what it starts (UnsetEnvironment={value})"));
         }
         for name in ["RootDirectory", "RootImage", "MountImages"] {
             if let Some(value) = self.values(name).last().filter(|value| !["", "/"].contains(value)) {
@@ -126,14 +148,7 @@ impl Unit {
         if let Some(one) = hidden.iter().find(|one| !user && library.starts_with(one)) {
             return refuse(format!("services may not see what is in {one}, where the library would be: use --prefix"));
         }
-        let mut started = Vec::new();
-        for value in self.values("ExecStart") {
-            if value.is_empty() {
-                started.clear();
-            } else {
-                started.push(value);
-            }
-        }
+        let started = self.in_force("ExecStart");
         if started.is_empty() {
             return refuse("it starts no program (no ExecStart=)".into());
         }

@@ -5,13 +5,16 @@
  * traced program had, and writes one line to standard output:
  *   replayed  seconds=  peak_kib=  calls=  refused=
  *
- * What it needs itself, it takes from the system before the first call, so that malloc serves the
- * calls of the plan and nothing else, and so that `peak_kib` is what came on top of that.
+ * What it needs itself, it takes from the system before the first call and writes to, also the stacks of its
+ * threads, so that malloc serves the calls of the plan and little else, and so that `peak_kib` is what came
+ * on top of that.
  *
  * Each call says which block it is about, by a slot, and how many calls have been about that slot before:
- * it waits for those. So a block is freed after its allocation whichever threads do these. And no thread is
- * more than two segments of the plan ahead of another, each of them some thousand calls long, so
- * that about as much is live at a time as it was in the program.
+ * it waits for those. So a block is freed after its allocation whichever threads do these. And a thread begins
+ * a segment of the plan when all segments but the one before it are done, so that as much is live at a time
+ * as it was in the program (src/trace/segments.rs).
+ *
+ * A thread starts when its first segment may begin, on a seat that a thread that has ended has left.
  *
  * TOUCH is a, to write into each page of each block; e, into its first and last byte; or n, nowhere.
  *
@@ -20,6 +23,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -34,12 +39,12 @@
 
 /* As src/trace/plan.rs writes them. */
 enum { MALLOC, CALLOC, ALIGNED, REALLOC, FREE, WAS, SEGMENT };
-#define MAGIC UINT64_C(0x314e414c504b4148)
+#define MAGIC UINT64_C(0x324e414c504b4148)
 
 struct step {
   uint32_t what; /* from the lowest bit: what, 4; log2 of the alignment, 6; bits 32 to 53 of the size */
   uint32_t slot; /* or the segment that begins */
-  uint32_t turn; /* calls that are about this slot before */
+  uint32_t turn; /* calls that are about this slot before, as far as TURNS counts */
   uint32_t size;
 };
 
@@ -48,22 +53,47 @@ struct thread {
 };
 
 struct plan {
-  uint64_t magic, threads, slots, segments;
+  uint64_t magic, threads, slots, segments, seats;
 };
+
+/* The highest bit of a slot's turn: somebody sleeps until it changes. */
+#define WAITED (UINT32_C(1) << 31)
+#define TURNS (WAITED - 1)
 
 struct slot {
   void *block;
   _Atomic uint32_t turn;
 };
 
-enum { BATCH = 2048, PAGE = 4096 };
+/* Of a segment. */
+enum { CLOSED, WAITED_FOR, OPEN };
+
+/* Before it sleeps, a thread lets others go first so many times: mostly one of them is the one that it waits for. */
+enum { BATCH = 2048, PAGE = 4096, YIELDS = 50 };
+
+/* Of a thread's stack, what is resident beforehand: the allocator's thread-local variables lie there, too. */
+enum { STACK = 512 << 10, RESIDENT = 64 << 10 };
+
+/* Threads cannot be started as long as the system has not done with others: tries, and nanoseconds between. */
+enum { TRIES = 1000, PAUSE = 10000000 };
+
+struct seat {
+  char *stack;
+  struct step *steps;
+  const struct thread *thread; /* NULL: free */
+  pthread_t id;
+  _Atomic int has_ended;
+};
 
 static int file;
 static char touch;
+static int is_alone; /* all calls are of one thread */
 static struct slot *slots;
 static _Atomic uint32_t *left;    /* by segment: threads that have not done their part */
+static _Atomic uint32_t *gates;   /* by segment, whether it may begin */
 static _Atomic uint64_t complete; /* segments from the first one on that all have done */
 static uint64_t segments;
+static _Atomic uint32_t ended; /* threads */
 static _Atomic uint64_t calls, refused;
 
 static _Noreturn void fail(const char *what) {
@@ -86,16 +116,52 @@ static void take_in(void *into, size_t bytes, uint64_t offset) {
   }
 }
 
-static void rest(unsigned *times) {
-  if (++*times % 64 == 0) sched_yield();
+static void sleep_while(_Atomic uint32_t *word, uint32_t value) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake_all(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
+
+static void await_turn(struct slot *slot, uint32_t turn) {
+  for (unsigned i = 0; i < YIELDS; i++, sched_yield())
+    if ((atomic_load_explicit(&slot->turn, memory_order_acquire) & TURNS) == turn) return;
+  uint32_t seen = atomic_load(&slot->turn);
+  while ((seen & TURNS) != turn) {
+    if ((seen & WAITED) == 0 && !atomic_compare_exchange_weak(&slot->turn, &seen, seen | WAITED)) continue;
+    sleep_while(&slot->turn, seen | WAITED);
+    seen = atomic_load(&slot->turn);
+  }
+}
+
+/* Those who wait for another turn look again, and say again that they wait. */
+static void next_turn(struct slot *slot, uint32_t turn) {
+  uint32_t before = atomic_exchange_explicit(&slot->turn, (turn + 1) & TURNS, memory_order_acq_rel);
+  if ((before & WAITED) != 0) wake_all(&slot->turn);
+}
+
+static void open_gate(uint64_t segment) {
+  if (segment < segments && atomic_exchange(&gates[segment], OPEN) == WAITED_FOR) wake_all(&gates[segment]);
+}
+
+static void await_gate(uint64_t segment) {
+  for (unsigned i = 0; i < YIELDS; i++, sched_yield())
+    if (atomic_load(&gates[segment]) == OPEN) return;
+  uint32_t seen = CLOSED;
+  while (atomic_compare_exchange_strong(&gates[segment], &seen, WAITED_FOR) || seen != OPEN) {
+    sleep_while(&gates[segment], WAITED_FOR);
+    seen = CLOSED;
+  }
+}
+
+/* Whoever ends the first segment that is open moves on over all that have ended since, and over empty ones. */
+static void move_on(void) {
+  uint64_t now = atomic_load(&complete);
+  while (now < segments && atomic_load(&left[now]) == 0)
+    if (atomic_compare_exchange_strong(&complete, &now, now + 1)) open_gate(++now + 1);
 }
 
 static void segment_done(uint64_t segment) {
-  if (atomic_fetch_sub(&left[segment], 1) != 1) return;
-  /* Whoever ends the first that is open moves on over all that have ended since. */
-  uint64_t now = atomic_load(&complete);
-  while (now < segments && atomic_load(&left[now]) == 0)
-    if (atomic_compare_exchange_weak(&complete, &now, now + 1)) now++;
+  if (atomic_fetch_sub(&left[segment], 1) == 1) move_on();
 }
 
 static void touch_from(char *block, size_t from, size_t size) {
@@ -128,7 +194,7 @@ static void *call(unsigned what, void *block, size_t size, unsigned log2) {
 }
 
 static void make(const struct step *step, struct context *context) {
-  unsigned what = step->what & 15, log2 = step->what >> 4 & 63, times = 0;
+  unsigned what = step->what & 15, log2 = step->what >> 4 & 63;
   size_t size = (size_t)(step->what >> 10) << 32 | step->size;
   if (what == WAS) {
     context->was = size;
@@ -137,11 +203,11 @@ static void make(const struct step *step, struct context *context) {
   if (what == SEGMENT) {
     if (context->segment != UINT64_MAX) segment_done(context->segment);
     context->segment = step->slot;
-    while (atomic_load(&complete) + 2 <= context->segment) rest(&times);
+    if (!is_alone) await_gate(context->segment);
     return;
   }
   struct slot *slot = &slots[step->slot];
-  while (atomic_load_explicit(&slot->turn, memory_order_acquire) != step->turn) rest(&times);
+  if (!is_alone) await_turn(slot, step->turn & TURNS);
   context->calls++;
   if (what == FREE) {
     free(slot->block);
@@ -158,12 +224,10 @@ static void make(const struct step *step, struct context *context) {
       context->refused++;
     }
   }
-  atomic_store_explicit(&slot->turn, step->turn + 1, memory_order_release);
+  if (!is_alone) next_turn(slot, step->turn & TURNS);
 }
 
-static void *run(void *argument) {
-  const struct thread *thread = argument;
-  struct step *steps = take(BATCH * sizeof *steps);
+static void run(const struct thread *thread, struct step *steps) {
   struct context context = {.segment = UINT64_MAX};
   for (uint64_t done = 0; done < thread->steps;) {
     uint64_t count = thread->steps - done < BATCH ? thread->steps - done : BATCH;
@@ -174,8 +238,57 @@ static void *run(void *argument) {
   if (context.segment != UINT64_MAX) segment_done(context.segment);
   atomic_fetch_add(&calls, context.calls);
   atomic_fetch_add(&refused, context.refused);
-  munmap(steps, BATCH * sizeof *steps + 1);
+}
+
+static void *run_on_seat(void *argument) {
+  struct seat *seat = argument;
+  run(seat->thread, seat->steps);
+  atomic_store(&seat->has_ended, 1);
+  atomic_fetch_add(&ended, 1);
+  wake_all(&ended);
   return NULL;
+}
+
+/* The page below a stack is not accessible, so stacks are mappings of their own, too small for a huge page. */
+static void prepare(struct seat *seat) {
+  seat->steps = take(BATCH * sizeof *seat->steps);
+  char *at = mmap(NULL, PAGE + STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (at == MAP_FAILED || mprotect(at, PAGE, PROT_NONE) != 0) fail("no memory for a stack");
+  seat->stack = at + PAGE;
+  memset(seat->stack + STACK - RESIDENT, 1, RESIDENT);
+}
+
+static int is_free(struct seat *seat) {
+  if (seat->thread != NULL && atomic_load(&seat->has_ended)) {
+    pthread_join(seat->id, NULL);
+    seat->thread = NULL;
+  }
+  return seat->thread == NULL;
+}
+
+/* The plan has a seat for each thread that is there at a time, so one is free, or soon. */
+static struct seat *free_seat(struct seat *seats, uint64_t count) {
+  for (;;) {
+    uint32_t seen = atomic_load(&ended);
+    for (uint64_t i = 0; i < count; i++)
+      if (is_free(&seats[i])) return &seats[i];
+    sleep_while(&ended, seen);
+  }
+}
+
+static void begin(struct seat *seat, const struct thread *thread) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, seat->stack, STACK);
+  seat->thread = thread;
+  atomic_store(&seat->has_ended, 0);
+  errno = EAGAIN;
+  for (unsigned tries = 0; errno == EAGAIN && tries < TRIES; tries++) {
+    if (tries > 0) nanosleep(&(struct timespec){.tv_nsec = PAUSE}, NULL);
+    errno = pthread_create(&seat->id, &attributes, run_on_seat, seat);
+  }
+  if (errno != 0) fail("a thread cannot be started");
+  pthread_attr_destroy(&attributes);
 }
 
 /* In KiB, of /proc/self/status; without stdio's streams, which allocate. */
@@ -202,7 +315,13 @@ int main(int count, char **words) {
   left = take(plan.segments * sizeof *left);
   take_in((void *)left, plan.segments * sizeof *left, sizeof plan + plan.threads * sizeof *threads);
   slots = take(plan.slots * sizeof *slots);
-  pthread_t *ids = take(plan.threads * sizeof *ids);
+  gates = take(plan.segments * sizeof *gates);
+  is_alone = plan.threads == 1;
+  struct seat *seats = take(plan.seats * sizeof *seats);
+  for (uint64_t i = 0; i < plan.seats; i++) prepare(&seats[i]);
+  open_gate(0);
+  open_gate(1);
+  move_on();
 
   /* What was needed until now is no peak. Where that cannot be said, it is a small one. */
   int peak = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
@@ -214,14 +333,13 @@ int main(int count, char **words) {
   struct timespec start, end;
   clock_gettime(CLOCK_MONOTONIC, &start);
   /* A plan of one thread is done by this one. Otherwise each starts when its first call is near. */
-  if (plan.threads == 1) run(&threads[0]);
-  for (uint64_t i = 0; plan.threads > 1 && i < plan.threads; i++) {
-    unsigned times = 0;
-    while (atomic_load(&complete) + 2 <= threads[i].first_segment) rest(&times);
-    errno = pthread_create(&ids[i], NULL, run, &threads[i]);
-    if (errno != 0) fail("a thread cannot be started");
+  if (is_alone) run(&threads[0], seats[0].steps);
+  for (uint64_t i = 0; !is_alone && i < plan.threads; i++) {
+    await_gate(threads[i].first_segment);
+    begin(free_seat(seats, plan.seats), &threads[i]);
   }
-  for (uint64_t i = 0; plan.threads > 1 && i < plan.threads; i++) pthread_join(ids[i], NULL);
+  for (uint64_t i = 0; i < plan.seats; i++)
+    if (seats[i].thread != NULL) pthread_join(seats[i].id, NULL);
   clock_gettime(CLOCK_MONOTONIC, &end);
   long most = status("VmHWM:") - before;
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{cc, hak, library};
+use common::{BINARY, cc, hak, library};
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -62,6 +62,38 @@ fn a_replay_has_the_peak_of_the_program() {
     assert!((peak / real - 1.0).abs() < 0.03, "{peak} KiB, and the program {real}");
     let less = replayed(&trace, &["--allocators", "hakmem", "--rounds", "1", "--touch", "none"]);
     assert!(less["allocators"][0]["rounds"][0]["peak_kib"].as_f64().unwrap() < peak / 2.0, "{less}");
+}
+
+/// What all threads have at the same time, they have in the replay, whose own stacks and buffers do not count: the
+/// second program has little more than that would be.
+#[test]
+fn a_replay_of_threads_has_the_peak_of_the_program() {
+    for (threads, size, tolerance) in [("32", "100000", 0.03), ("200", "3000", 0.15)] {
+        let directory = tempfile::tempdir().unwrap();
+        let trace = traced(directory.path(), &["hold", threads, size]);
+        let real = || -> f64 {
+            let mut command = Command::new(directory.path().join("trace_program"));
+            let output = command.args(["hold", threads, size]).env("LD_PRELOAD", library()).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+        };
+        let real = middle((0..3).map(|_| real()).collect());
+        let value = replayed(&trace, &["--allocators", "hakmem", "--rounds", "3"]);
+        let rounds = value["allocators"][0]["rounds"].as_array().unwrap();
+        let peak = middle(rounds.iter().map(|round| round["peak_kib"].as_f64().unwrap()).collect());
+        assert!((peak / real - 1.0).abs() < tolerance, "{threads} threads: {peak} KiB, and the program {real}");
+    }
+}
+
+/// Threads that came one after the other are there one after the other: the stacks of all would be 16 GiB.
+#[test]
+fn short_threads_are_not_there_at_the_same_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = traced(directory.path(), &["short", "2000"]);
+    let mut command = assert_cmd::Command::new("sh");
+    command.timeout(std::time::Duration::from_secs(60));
+    command.args(["-c", "ulimit -v 4000000 && exec \"$@\"", "sh", BINARY, "replay", "--allocators", "glibc"]);
+    command.args(["--rounds", "1"]).arg(&trace);
+    command.assert().success().stdout(contains("calls of 2001 threads"));
 }
 
 /// Blocks go from thread to thread; each allocator serves every call, and is proven.

@@ -67,9 +67,10 @@ pub struct Explain {
 /// Makes the calls of a trace again, under several allocators, and shows how long they take and how much memory
 ///
 /// Without the program: by as many threads, in the order in which they were about each block, and nowhere more than
-/// some thousand calls apart from the order of all. The first run under each allocator proves that it was that one and
-/// does not count; in each round all have a turn. The time is that of the calls, with what --touch writes; the peak is what was resident beyond
-/// what the replayer needs itself. docs/trace.md says how near that comes to the program.
+/// some thousand calls apart from the order of all, nor by more than a small part of the peak. The first run under
+/// each allocator proves that it was that one and does not count; in each round all have a turn. The time is that of
+/// the calls, with what --touch writes; the peak is what was resident beyond what was before the first call, as the
+/// replayer's own stacks and buffers are. docs/trace.md says how near that comes to the program.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

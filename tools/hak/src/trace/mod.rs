@@ -14,6 +14,7 @@ pub mod region;
 pub mod replay;
 pub mod resolve;
 pub mod ring;
+pub mod segments;
 pub mod settings;
 pub mod text;
 pub mod write;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! A trace as the plan that helpers/replay.c carries out: for each thread its calls, each with the slot of its block
-//! and how many calls about that slot come before it.
+//! and how many calls about that slot come before it, and where a segment begins.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,9 +12,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::trace::read::Reader;
 use crate::trace::resolve::AddressHasher;
+use crate::trace::segments::{self, Segments};
 use crate::trace::{Event, Kind, What};
 
-const MAGIC: u64 = 0x314e_414c_504b_4148;
+const MAGIC: u64 = 0x324e_414c_504b_4148;
 const MALLOC: u32 = 0;
 const CALLOC: u32 = 1;
 const ALIGNED: u32 = 2;
@@ -23,8 +24,10 @@ const FREE: u32 = 4;
 const WAS: u32 = 5;
 const SEGMENT: u32 = 6;
 const STEP_BYTES: usize = 16;
-/// Between threads, calls may come in another order within two segments of so many, if they are about other blocks.
-const SEGMENT_EVENTS: u64 = 4096;
+const HEAD_BYTES: usize = 40;
+const THREAD_BYTES: usize = 24;
+/// What a block counts for, beside its size, where it is about how much is live.
+const BLOCK_BYTES: u64 = 16;
 /// What fits into a step. No allocator gives more.
 const MOST_SIZE: u64 = (1 << 54) - 1;
 /// Of one thread's steps, before they are written.
@@ -59,10 +62,15 @@ pub struct Plan {
     pub command: Vec<String>,
 }
 
-/// Reads the trace twice: how long each thread's part is has to be known before they are written.
+/// Reads the trace twice: how long each thread's part is has to be known before they are written. And, of several
+/// threads, once before that: where segments end depends on the peak.
 pub fn make(trace: &Path, to: &Path) -> Result<Plan> {
+    let mut first = Builder::with_peak(None);
+    first.through(trace, |_, _| Ok(()))?;
+    // Of one thread, segments do not matter.
+    let peak = (first.parts.iter().flatten().count() > 1).then_some(first.segments.most_live);
     let mut counts = Vec::<u64>::new();
-    let mut first = Builder::default();
+    let mut first = Builder::with_peak(peak);
     let reader = first.through(trace, |thread, _| {
         if thread >= counts.len() {
             counts.resize(thread + 1, 0);
@@ -71,17 +79,21 @@ pub fn make(trace: &Path, to: &Path) -> Result<Plan> {
         Ok(())
     })?;
     // Threads that did nothing have no part; the others come in the order in which they start.
-    let mut order: Vec<usize> = (0..counts.len()).filter(|thread| counts[*thread] > 0).collect();
-    order.sort_by_key(|thread| first.started.get(&(*thread as u32)).copied());
+    let parts: Vec<(u32, u32)> = first.parts.iter().flatten().copied().collect();
+    let started = first.parts.iter().enumerate();
+    let mut order: Vec<(u32, usize)> = started.filter_map(|(thread, part)| Some((part.as_ref()?.0, thread))).collect();
+    order.sort_unstable();
 
     let failed = || format!("cannot write {}", to.display());
     let file = File::create(to).with_context(failed)?;
-    let mut head: Vec<u64> = vec![MAGIC, order.len() as u64, first.turns.len() as u64, first.members.len() as u64];
-    let mut offset = (32 + order.len() * 24 + first.members.len() * 4).next_multiple_of(STEP_BYTES) as u64;
+    let seats = segments::at_a_time(&parts);
+    let counted = [order.len(), first.turns.len(), first.members.len(), seats].map(|count| count as u64);
+    let mut head: Vec<u64> = [MAGIC].into_iter().chain(counted).collect();
+    let size = HEAD_BYTES + order.len() * THREAD_BYTES + first.members.len() * 4;
+    let mut offset = size.next_multiple_of(STEP_BYTES) as u64;
     let mut offsets = vec![0; counts.len()];
-    for thread in order.iter().copied() {
+    for (segment, thread) in order.iter().copied() {
         offsets[thread] = offset;
-        let segment = first.started.get(&(thread as u32)).copied().unwrap_or(0);
         head.extend([offset, counts[thread], u64::from(segment)]);
         offset += counts[thread] * STEP_BYTES as u64;
     }
@@ -96,7 +108,7 @@ pub fn make(trace: &Path, to: &Path) -> Result<Plan> {
         buffer.clear();
         Ok(())
     };
-    Builder::default().through(trace, |thread, step| {
+    Builder::with_peak(peak).through(trace, |thread, step| {
         buffers[thread].extend_from_slice(&step.bytes());
         if buffers[thread].len() >= BUFFER { flush(&mut buffers[thread], &mut offsets[thread]) } else { Ok(()) }
     })?;
@@ -115,11 +127,15 @@ struct Builder {
     /// By segment: how many threads have a part in it.
     members: Vec<u32>,
     /// By thread: the first segment, and the last one up to now.
-    started: HashMap<u32, u32>,
-    segments: Vec<Option<u32>>,
+    parts: Vec<Option<(u32, u32)>>,
+    segments: Segments,
 }
 
 impl Builder {
+    fn with_peak(peak: Option<u64>) -> Builder {
+        Builder { segments: Segments::with_peak(peak), ..Builder::default() }
+    }
+
     fn through(&mut self, trace: &Path, mut out: impl FnMut(usize, Step) -> Result<()>) -> Result<Reader> {
         let mut reader = Reader::open(trace)?;
         let mut events = Vec::new();
@@ -148,7 +164,9 @@ impl Builder {
             }
             _ => {}
         }
-        self.begin_segment(thread, out)?;
+        let (allocated, freed) = self.bytes(event);
+        let segment = self.segments.of(thread, allocated, freed)?;
+        self.begin_segment(thread, segment, out)?;
         self.events += 1;
         let mut say = |step| out(thread as usize, step);
         match event.what {
@@ -192,17 +210,33 @@ impl Builder {
         turn.wrapping_sub(1)
     }
 
-    fn begin_segment(&mut self, thread: u32, out: &mut impl FnMut(usize, Step) -> Result<()>) -> Result<()> {
-        let segment = u32::try_from(self.events / SEGMENT_EVENTS)?;
-        let index = thread as usize;
-        if index >= self.segments.len() {
-            self.segments.resize(index + 1, None);
+    /// What it allocates and frees. `realloc` may have both blocks for a while.
+    fn bytes(&self, event: &Event) -> (u64, u64) {
+        let was = |block| self.live.get(&block).map_or(0, |(_, size)| size.saturating_add(BLOCK_BYTES));
+        match event.what {
+            What::Allocate { size, .. } => (size.saturating_add(BLOCK_BYTES), 0),
+            What::Reallocate { block, size, .. } => (size.saturating_add(BLOCK_BYTES), was(block)),
+            What::Free { block } => (0, was(block)),
+            _ => (0, 0),
         }
-        if self.segments[index] == Some(segment) {
+    }
+
+    fn begin_segment(
+        &mut self,
+        thread: u32,
+        segment: u32,
+        out: &mut impl FnMut(usize, Step) -> Result<()>,
+    ) -> Result<()> {
+        let index = thread as usize;
+        if index >= self.parts.len() {
+            self.parts.resize(index + 1, None);
+        }
+        let part = &mut self.parts[index];
+        if part.is_some_and(|part| part.1 == segment) {
             return Ok(());
         }
-        self.segments[index] = Some(segment);
-        self.started.entry(thread).or_insert(segment);
+        *part = Some((part.map_or(segment, |part| part.0), segment));
+        // There may be empty ones between.
         self.members.resize(segment as usize + 1, 0);
         self.members[segment as usize] += 1;
         out(index, Step { what: SEGMENT, slot: segment, turn: 0, size: 0, log2: 0 })

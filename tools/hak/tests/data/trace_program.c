@@ -13,6 +13,9 @@
  *   forever   until standard input ends; then it says "done"
  *   grow N    N MiB of blocks, all written, and a quarter of them freed and allocated in other sizes; it prints
  *             how much more it had at its peak than at its start, in KiB
+ *   hold N SIZE    N threads at a time write 16 blocks of SIZE bytes, and free them when all have done so; it
+ *             prints how much more it had at its peak than when the threads had been started, in KiB
+ *   short N   N threads, one after the other, that allocate one block, which the first thread frees
  *
  * SPDX-License-Identifier: MIT
  */
@@ -182,6 +185,43 @@ static void grow(size_t mib) {
   printf("%ld\n", status("VmHWM:") - before);
 }
 
+static pthread_barrier_t together;
+static void *hold_some(void *argument) {
+  size_t size = *(size_t *)argument;
+  void *blocks[16];
+  pthread_barrier_wait(&together);
+  pthread_barrier_wait(&together);
+  for (int i = 0; i < 16; i++) blocks[i] = memset(malloc(size), 1, size);
+  pthread_barrier_wait(&together);
+  for (int i = 0; i < 16; i++) free(blocks[i]);
+  return NULL;
+}
+static void hold(unsigned count, size_t size) {
+  pthread_t ids[1000];
+  pthread_barrier_init(&together, NULL, count + 1);
+  for (unsigned i = 0; i < count; i++) pthread_create(&ids[i], NULL, hold_some, &size);
+  pthread_barrier_wait(&together);
+  long before = status("VmRSS:");
+  pthread_barrier_wait(&together);
+  pthread_barrier_wait(&together);
+  for (unsigned i = 0; i < count; i++) pthread_join(ids[i], NULL);
+  printf("%ld\n", status("VmHWM:") - before);
+}
+
+static void *one_block(void *unused) {
+  (void)unused;
+  return malloc(100);
+}
+static void short_threads(int count) {
+  for (int i = 0; i < count; i++) {
+    pthread_t id;
+    void *block = NULL;
+    pthread_create(&id, NULL, one_block, NULL);
+    pthread_join(id, &block);
+    free(block);
+  }
+}
+
 static void until_input_ends(void) {
   struct pollfd input = {.fd = 0, .events = POLLIN};
   puts("begun");
@@ -202,6 +242,8 @@ int main(int count, char **words) {
     filter((unsigned)atol(words[2]));
     many(1000000);
   }
+  if (strcmp(what, "hold") == 0) hold((unsigned)atoi(words[2]), (size_t)atol(words[3]));
+  if (strcmp(what, "short") == 0) short_threads(atoi(words[2]));
   if (strcmp(what, "forever") == 0) until_input_ends();
   if (strcmp(what, "exec") == 0) {
     void *volatile lost = malloc(1 << 20);

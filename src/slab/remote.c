@@ -76,10 +76,13 @@ static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bi
 
 /* ---- The outbox ------------------------------------------------------------------*/
 
-/* Blocks that make an entry full. */
+/* Blocks that make an entry full: two at the least, if they are no larger than that, so that
+ * a block that is freed twice in a row is found at once, and not when its owner collects,
+ * which may be never. */
 static unsigned entry_room(unsigned size_class) {
   size_t block_bytes = size_classes[size_class].block_bytes;
-  return (unsigned)min_size((ENTRY_MAX_BYTES + block_bytes - 1) / block_bytes, 64);
+  if (block_bytes > ENTRY_MAX_BYTES) return 1;
+  return (unsigned)min_size(max_size((ENTRY_MAX_BYTES + block_bytes - 1) / block_bytes, 2), 64);
 }
 
 static void deliver_entry(const outbox_entry_t *entry) {

@@ -218,7 +218,7 @@ TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
 
 TEST_F(Remote, LargerBlocksAreNotHoarded) {
   for (auto [bytes, waiting] :
-       {std::pair<size_t, size_t>{512, 15}, {1024, 7}, {2048, 3}, {5000, 1}, {8192, 0}, {65536, 0}}) {
+       {std::pair<size_t, size_t>{512, 15}, {1024, 7}, {2048, 3}, {5000, 1}, {8192, 1}, {16384, 0}, {65536, 0}}) {
     const unsigned k = size_class_of(bytes);
     auto blocks = a.refill(k, 8 * (waiting + 1));
     std::sort(blocks.begin(), blocks.end());

@@ -221,7 +221,7 @@ fn what_cannot_be_drawn_is_named() {
     inspect(&["--html", "-"])
         .success()
         .stdout(contains("<!DOCTYPE html>").and(contains("held by").not().or(contains("<pre>"))));
-    for every in ["1", "s", "0s", "-1s", "1h", "1.5s", "99999999999s"] {
+    for every in ["1", "s", "0s", "-1s", "1d", "1.5s", "99999999999s"] {
         inspect(&[&format!("--every={every}"), "--count", "2"]).code(2).stderr(contains("--every"));
     }
     inspect(&["--every", "1s"]).code(2).stderr(contains("--count"));

@@ -296,17 +296,24 @@ TEST(Sample, OfAStackAsMuchIsCopiedAsThereIs) {
   munmap(pages, 2 * page);
 }
 
-/* Another thread was about to make room for samples when the process forked. */
+/* Another thread was about to make room for samples when the process forked, by the fork handlers of api/life.c. */
 TEST(Sample, AForkedChildCanStillSample) {
 #if defined(HAK_TEST_NO_LIMITS)
   GTEST_SKIP() << "sanitizers and emulators do not go on in a child of a process with several threads";
 #endif
   enum { CHILDREN = 40 };
+  static hak_gate_t *const gates[] = {&metadata_gate, &arena_gate};
   for (int i = 0; i < CHILDREN; i++) {
     const hak_test::Outcome outcome = hak_test::in_child([] { /* where nobody has sampled yet */
                                                               std::thread maker([] { record_prepare(); });
+                                                              gates_close(gates, 2);
                                                               const pid_t child = fork();
-                                                              if (child == 0) _exit(record_prepare() ? 0 : 1);
+                                                              if (child == 0) {
+                                                                record_after_fork();
+                                                                gates_open_in_child(gates, 2);
+                                                                _exit(record_prepare() ? 0 : 1);
+                                                              }
+                                                              gates_open(gates, 2);
                                                               int status = -1;
                                                               maker.join();
                                                               return waitpid(child, &status, 0) == child ? status : 2;

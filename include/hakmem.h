@@ -168,10 +168,11 @@ HAK_PUBLIC size_t hak_thread_idle(void) HAK_NOEXCEPT;
 /* hak_thread_flush, then returns every page of free memory beyond `keep_bytes`, resident ones
  * between live blocks included, to the system. Returns true if any was. Other threads' caches
  * are emptied as well, but for a block of each size, where the thread is not in the allocator
- * just then, the system has membarrier(2), and no filter of system calls is in force. Of heaps of the
- * program's own, the calling thread's caches are emptied, and what is wholly free then goes back: slabs without a block, in
- * pieces of 64 KiB to 2 MiB in which nothing else lies. They keep what other threads have in caches for them, and free
- * pages beside live blocks. hak_heap_destroy gives all back. */
+ * just then, the system has membarrier(2), and no filter of system calls is in force. Of heaps of
+ * the program's own, the calling thread's caches are emptied, and what is wholly free then goes
+ * back: slabs without a block, in pieces of 64 KiB to 2 MiB in which nothing else lies. They keep
+ * what other threads have in caches for them, and free pages beside live blocks. hak_heap_destroy
+ * gives all back. */
 HAK_PUBLIC bool hak_trim(size_t keep_bytes) HAK_NOEXCEPT;
 
 /* The heap goes on as if the process's container had so much memory: from nine tenths of it on

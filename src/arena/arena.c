@@ -162,7 +162,7 @@ static size_t unshelve(uint64_t until_ms, size_t most_runs, size_t most_units) {
     gate_enter(&arena_gate);
     run = shelf_take_old(until_ms, &at);
     size_t units = run != 0 ? map_record(run)->run_units : 0;
-    for (size_t i = 0; i < units; i++) atomic32_store_relaxed(map_word(run + i), 0);
+    map_write_words(run, 0, units, 0);
     if (run != 0) {
       dense_note_large(-(int64_t)units); /* whoever shelved it left them counted */
       give_dirty(run, units);

@@ -6,7 +6,8 @@
  * them is free. Large blocks do not say how much of them is used. So where they are a
  * good part of the heap, a step of growth that goes without huge pages is a witness: when
  * the zone grows the next time, a few pages of what is in use in it are looked up, and if
- * they are resident, that is credit for steps of eight times its size. Huge blocks earn theirs in the same way: huge_pages.h.
+ * they are resident, that is credit for steps of eight times its size. Huge blocks earn
+ * theirs in the same way: huge_pages.h.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -117,7 +117,7 @@ void blocks_release_empty(region_t *region) {
 
 void blocks_make_lone(region_t *region, unit_t first, size_t units) {
   map_record(first)->region.units = map_record(first)->region.asked_units = (uint32_t)units;
-  for (size_t i = 1; i < units; i++) atomic32_store_relaxed(map_word(first + i), word_make(0, KIND_INNER));
+  map_write_words(first, 1, units, word_make(0, KIND_INNER));
   atomic32_store_relaxed(map_word(first), region_word(region->number, REGION_LONE));
   region->lone_units += units;
 }

@@ -232,8 +232,7 @@ static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_cla
   to->free_bytes += free_bytes;
   /* Threads that free a block of this slab now may read either owner: both ways
    * lead the block here, see remote.h. */
-  for (unsigned i = 0; i < c->slab_units; i++)
-    atomic32_store_relaxed(map_word(slab + i), word_make(to->id, size_class));
+  map_write_words(slab, 0, c->slab_units, word_make(to->id, size_class));
   slab_list(to, slab);
 }
 

@@ -257,7 +257,7 @@ bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   if (extended) {
     map_record(slab)->slab.size_class = (uint8_t)new_class;
     dense_note_large((int64_t)new_units - (int64_t)old_units);
-    for (size_t i = old_units; i < new_units; i++) atomic32_store_relaxed(map_word(slab + i), word_make(0, KIND_INNER));
+    map_write_words(slab, old_units, new_units, word_make(0, KIND_INNER));
   }
   slab_unclaim_single(slab, word_make(word_owner(word), extended ? new_class : word_kind(word)));
   return extended;

@@ -6,6 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "expect.h"
+
 #include <hakmem.h>
 
 #include <errno.h>
@@ -28,14 +30,6 @@
 #pragma weak hak_heap_malloc
 #pragma weak hak_heap_destroy
 #endif
-
-#define EXPECT(condition)                                                    \
-  do {                                                                       \
-    if (!(condition)) {                                                      \
-      dprintf(STDERR_FILENO, "line %d: not so: %s\n", __LINE__, #condition); \
-      _exit(1);                                                              \
-    }                                                                        \
-  } while (0)
 
 static void fill(unsigned char *block, size_t bytes, unsigned seed) {
   for (size_t i = 0; i < bytes; i += 61) block[i] = (unsigned char)(seed + i);

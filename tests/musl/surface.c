@@ -6,6 +6,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "expect.h"
+
 #include <hakmem.h>
 
 #include <errno.h>
@@ -29,14 +31,6 @@ void _ZdlPvSt11align_val_t(void *, size_t), _ZdaPvSt11align_val_t(void *, size_t
 void _ZdlPvmSt11align_val_t(void *, size_t, size_t), _ZdaPvmSt11align_val_t(void *, size_t, size_t);
 void _ZdlPvSt11align_val_tRKSt9nothrow_t(void *, size_t, const nothrow_t *);
 void _ZdaPvSt11align_val_tRKSt9nothrow_t(void *, size_t, const nothrow_t *);
-
-#define EXPECT(condition)                                                    \
-  do {                                                                       \
-    if (!(condition)) {                                                      \
-      dprintf(STDERR_FILENO, "line %d: not so: %s\n", __LINE__, #condition); \
-      _exit(1);                                                              \
-    }                                                                        \
-  } while (0)
 
 /* A block that may be used, and is hakmem's. */
 static void *good(void *block, size_t bytes, size_t alignment) {

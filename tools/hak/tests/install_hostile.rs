@@ -72,16 +72,16 @@ fn profile_is_whole(tree: &Tree) {
     assert!(text == "export A=b\n" || with_lines, "{text}");
 }
 
-#[test]
-fn killed_at_any_call_it_can_be_taken_back() {
-    let Some(tree) = tree() else { return };
+/// Kills what `run` starts at its first call, its second, until it is not reached any more; each time what is left is
+/// taken back. Returns how often it was killed.
+fn killed_at_each_call(tree: &Tree, run: impl Fn(&str, &str) -> Output) -> usize {
     let before = tree.snapshot();
     let mut killed = 0;
     for calls in CALLS {
         for number in 1..MOST {
-            let whole = install(&tree, calls, &format!("signal=KILL:when={number}")).status.success();
-            profile_is_whole(&tree);
-            uninstall_rest(&tree);
+            let whole = run(calls, &format!("signal=KILL:when={number}")).status.success();
+            profile_is_whole(tree);
+            uninstall_rest(tree);
             assert!(same_files(tree.snapshot(), &before), "{calls} {number}: {:#?}", tree.snapshot().keys());
             if whole {
                 break;
@@ -89,28 +89,23 @@ fn killed_at_any_call_it_can_be_taken_back() {
             killed += 1;
         }
     }
+    killed
+}
+
+#[test]
+fn killed_at_any_call_it_can_be_taken_back() {
+    let Some(tree) = tree() else { return };
+    let killed = killed_at_each_call(&tree, |calls, how| install(&tree, calls, how));
     assert!(killed > 25, "it was killed {killed} times");
 }
 
 #[test]
 fn uninstalling_may_be_killed_at_any_call() {
     let Some(tree) = tree() else { return };
-    let before = tree.snapshot();
-    let mut killed = 0;
-    for calls in CALLS {
-        for number in 1..MOST {
-            assert!(install(&tree, "fsync", "signal=KILL:when=65535").status.success());
-            let how = format!("signal=KILL:when={number}");
-            let whole = under_strace(&tree, calls, &how, &["uninstall", "user"]).status.success();
-            profile_is_whole(&tree);
-            uninstall_rest(&tree);
-            assert!(same_files(tree.snapshot(), &before), "{calls} {number}: {:#?}", tree.snapshot().keys());
-            if whole {
-                break;
-            }
-            killed += 1;
-        }
-    }
+    let killed = killed_at_each_call(&tree, |calls, how| {
+        assert!(install(&tree, "fsync", "signal=KILL:when=65535").status.success());
+        under_strace(&tree, calls, how, &["uninstall", "user"])
+    });
     assert!(killed > 15, "it was killed {killed} times");
 }
 

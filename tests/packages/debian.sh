@@ -34,15 +34,8 @@ built_from() {
 make_packages() {
   rm -rf "$work"
   mkdir -p "$work"
-  for hak in "$build/hak" "$build/cargo/debug/hak"; do
-    if [ -x "$hak" ]; then
-      mkdir "$work/tool"
-      cp "$hak" "$work/tool/hak"
-      strip "$work/tool/hak"
-      "$work/tool/hak" generate "$work/tool/share"
-      break
-    fi
-  done
+  . "$root/tests/packages/tool.sh"
+  stage_tool "$build" "$work/tool"
   (umask 022 && export TZ=UTC && built_from "$root" "$work/packages")
 }
 

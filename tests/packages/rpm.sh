@@ -23,16 +23,9 @@ mkdir -p "$work/elsewhere/temporary-files"
 version=$(git -C "$root" show "$commit:CMakeLists.txt" | sed -n 's/^project(hakmem VERSION \([0-9.]*\) .*/\1/p')
 
 arguments=()
-for hak in "$build/hak" "$build/cargo/debug/hak"; do
-  if [ -x "$hak" ]; then
-    mkdir "$work/tool"
-    cp "$hak" "$work/tool/hak"
-    strip "$work/tool/hak"
-    "$work/tool/hak" generate "$work/tool/share"
-    arguments=(--tool "$work/tool")
-    break
-  fi
-done
+. "$root/tests/packages/tool.sh"
+stage_tool "$build" "$work/tool"
+[ ! -d "$work/tool" ] || arguments=(--tool "$work/tool")
 export HAK_RPM_TOOLS=no
 (umask 022 && export TZ=UTC && "$root/scripts/build-rpm" "$work/packages" "${arguments[@]}") >"$work/log" 2>&1 ||
   { cat "$work/log"; exit 1; }

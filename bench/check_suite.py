@@ -23,14 +23,15 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
+TRACES = HERE / "traces"
 REQUIRED = {"name": str, "family": str, "kind": str, "command": list}
 OPTIONAL = {"threads": int, "quick": bool, "max_rounds": int, "prepare": list, "directory": str, "environment": dict,
             "needs": list, "huge_pages": str, "memory_only": bool, "seconds": float, "timeout_seconds": int}
 SWEEP_KEYS = {"name", "command", "x", "line", "max_rounds", "seconds", "bytes_per_x"}
 FAMILIES = {"reports", "literature", "latency", "programs", "sweeps"}
 HUGE_PAGES = {"always", "madvise", "never"}
-KINDS = {"workload", "program", "driver"}
-PLACEHOLDERS = {"workloads", "programs", "inputs", "scratch"}
+KINDS = {"workload", "program", "driver", "replay"}
+PLACEHOLDERS = {"workloads", "programs", "traces", "inputs", "scratch"}
 QUICK_ROWS = range(60, 91)
 
 # What makes a workload short; later options win over those of the row.
@@ -95,9 +96,12 @@ def content_errors(row):
         for path in re.findall(r"{programs}/([\w.]+)", text):
             if not (PROGRAMS / path).is_file():
                 yield f"there is no programs/{path}"
+        for path in re.findall(r"{traces}/([\w.+]+)", text):
+            if not (TRACES / path).is_file():
+                yield f"there is no traces/{path}"
     if row.get("memory_only") and row["kind"] != "program":
         yield "is memory_only, and no program"
-    if row["kind"] != "workload" and not row.get("needs"):
+    if row["kind"] not in ("workload", "replay") and not row.get("needs"):
         yield "does not say what it needs"
     prepare = row.get("prepare", [])
     if prepare and (len(prepare) != 4 or prepare[2] not in targets()):
@@ -209,8 +213,10 @@ def check(suite, workloads):
             errors.append((name, f"is the name of {count} rows"))
     for row in rows:
         found = list(shape_errors(row)) or list(content_errors(row))
-        if not found:
-            found = list(verify_errors(row, workloads) if row["kind"] == "workload" else program_errors(row, missing))
+        if not found and row["kind"] == "workload":
+            found = list(verify_errors(row, workloads))
+        elif not found and row["kind"] != "replay":
+            found = list(program_errors(row, missing))
         errors += [(row.get("name", "?"), error) for error in found]
     quick = sum(row.get("quick", False) for row in rows)
     if quick not in QUICK_ROWS:
@@ -218,6 +224,9 @@ def check(suite, workloads):
     used = {row["command"][0] for row in rows if row.get("kind") == "workload" and row.get("command")}
     written = {path.stem for path in (HERE / "workloads").glob("*.c*")} - {"common"}
     errors += [(name, "is a workload without a row") for name in sorted(written - used)]
+    replayed = {row["command"][0].rpartition("/")[2] for row in rows if row.get("kind") == "replay"}
+    recorded = {path.name for path in TRACES.glob("*.trace")}
+    errors += [(name, "is a trace without a row") for name in sorted(recorded - replayed)]
     return errors, missing
 
 

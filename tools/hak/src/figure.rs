@@ -7,6 +7,7 @@ use crate::allocators::Allocator;
 use crate::measure::Ran;
 use crate::proof::{self, Proof};
 use crate::results::{Figure, LATENCY, MEMORY};
+use crate::trace::replay;
 
 /// A figure and a memory figure, as a run has them.
 pub struct Measured {
@@ -28,6 +29,28 @@ pub fn of_program(ran: &Ran, memory_only: bool) -> Measured {
         latency: BTreeMap::new(),
         memories: BTreeMap::new(),
     }
+}
+
+/// Of a trace's calls that are made again: all of them have to be. The memory is what came on top of the replayer's own.
+pub fn of_replay(ran: &Ran, expected: u64) -> Result<Measured, String> {
+    let (round, calls, refused) = replay::read(ran)?;
+    if calls != expected {
+        return Err(format!("it made {calls} calls of {expected}"));
+    }
+    if refused > 0 {
+        return Err(format!("{refused} of {calls} calls were refused"));
+    }
+    if round.seconds <= 0.0 || round.peak_kib == 0 {
+        return Err("it took no time, or no memory".into());
+    }
+    let figure = Figure { key: "calls_per_s".into(), more_is_better: true };
+    Ok(Measured {
+        figure: Some((figure, calls as f64 / round.seconds)),
+        memory: "peak memory of the calls".into(),
+        memory_mib: round.peak_kib as f64 / 1024.0,
+        latency: BTreeMap::new(),
+        memories: BTreeMap::new(),
+    })
 }
 
 /// From the line of `key=value` pairs that workloads and drivers print.
@@ -90,7 +113,7 @@ mod tests {
     use super::*;
     use crate::process;
 
-    fn of_line(line: &str) -> Result<Measured, String> {
+    fn ran(line: &str) -> Ran {
         let usage = process::Usage {
             wall_seconds: 1.0,
             user_seconds: 1.0,
@@ -99,13 +122,17 @@ mod tests {
             minor_faults: 1,
             major_faults: 0,
         };
-        let ran = Ran {
+        Ran {
             status: ExitStatus::from_raw(0),
             usage,
             memory: Default::default(),
-            stdout: format!("something else\n{line}\n").into_bytes(),
+            stdout: format!("{line}\n").into_bytes(),
             stderr: Vec::new(),
-        };
+        }
+    }
+
+    fn of_line(line: &str) -> Result<Measured, String> {
+        let ran = ran(&format!("something else\n{line}"));
         let glibc = Allocator {
             name: "glibc".into(),
             version: String::new(),
@@ -132,6 +159,24 @@ mod tests {
         assert_eq!(measured.memory_mib, 9.0);
         let measured = of_line("live_mib=0 resident_mib=9 metric=resident_mib malloc_from=libc.so.6").unwrap();
         assert_eq!(measured.memories, [("live_mib".to_owned(), 0.0), ("resident_mib".to_owned(), 9.0)].into());
+    }
+
+    #[test]
+    fn replays_make_all_calls() {
+        let of = |line: &str| of_replay(&ran(line), 100);
+        let measured = of("replayed\tseconds=0.5\tpeak_kib=2048\tcalls=100\trefused=0").unwrap();
+        let (figure, value) = measured.figure.unwrap();
+        assert!(figure.more_is_better);
+        assert_eq!((value, measured.memory_mib), (200.0, 2.0));
+        for (line, reason) in [
+            ("replayed\tseconds=0.5\tpeak_kib=2048\tcalls=99\trefused=0", "99 calls of 100"),
+            ("replayed\tseconds=0.5\tpeak_kib=2048\tcalls=100\trefused=1", "1 of 100 calls were refused"),
+            ("replayed\tseconds=0\tpeak_kib=2048\tcalls=100\trefused=0", "no time"),
+            ("something else", "exit code 0"),
+        ] {
+            let error = of(line).err().unwrap();
+            assert!(error.contains(reason), "{line}: {error}");
+        }
     }
 
     #[test]

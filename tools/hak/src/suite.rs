@@ -25,6 +25,8 @@ pub enum Kind {
     Program,
     /// A script that starts something under the allocator itself and prints as a workload does.
     Driver,
+    /// A file of `hak trace`, whose calls are made again.
+    Replay,
 }
 
 impl Kind {
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Workload => "workload",
             Kind::Program => "program",
             Kind::Driver => "driver",
+            Kind::Replay => "replay",
         }
     }
 }
@@ -121,6 +124,9 @@ pub fn parse(text: &str) -> Result<Vec<Row>, String> {
         if row.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e9)) {
             return Err(format!("row '{}': seconds must be above 0", row.name));
         }
+        if row.kind == Kind::Replay && row.command.len() != 1 {
+            return Err(format!("row '{}': the command of a replay is one file", row.name));
+        }
         if row.memory_only && row.kind != Kind::Program {
             return Err(format!("row '{}': memory_only is for programs; others name their figure", row.name));
         }
@@ -138,6 +144,7 @@ pub fn parse(text: &str) -> Result<Vec<Row>, String> {
 pub struct Placeholders {
     workloads: PathBuf,
     programs: PathBuf,
+    traces: PathBuf,
     inputs: PathBuf,
 }
 
@@ -147,6 +154,7 @@ impl Placeholders {
         Placeholders {
             workloads: absolute(&build.workloads()),
             programs: absolute(&bench.join("programs")),
+            traces: absolute(&bench.join("traces")),
             inputs: absolute(&build.inputs()),
         }
     }
@@ -159,6 +167,7 @@ impl Placeholders {
         // Paths of the tool's own making; a name that is not Unicode would have failed before.
         text.replace("{workloads}", &self.workloads.to_string_lossy())
             .replace("{programs}", &self.programs.to_string_lossy())
+            .replace("{traces}", &self.traces.to_string_lossy())
             .replace("{inputs}", &self.inputs.to_string_lossy())
             .replace("{scratch}", &scratch.to_string_lossy())
             .into()
@@ -198,6 +207,11 @@ impl Row {
         self.seconds.unwrap_or(if self.quick { USUAL_QUICK_SECONDS } else { USUAL_SECONDS })
     }
 
+    /// It says nothing itself of who served it.
+    pub fn needs_proof(&self) -> bool {
+        matches!(self.kind, Kind::Program | Kind::Replay)
+    }
+
     pub fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.timeout_seconds)
     }
@@ -208,7 +222,7 @@ impl Row {
         let mut files: Vec<PathBuf> = self
             .command
             .iter()
-            .filter(|word| word.starts_with("{programs}/"))
+            .filter(|word| word.starts_with("{programs}/") || word.starts_with("{traces}/"))
             .map(|word| places.fill(word, nowhere).into())
             .collect();
         if self.kind == Kind::Workload {
@@ -242,7 +256,8 @@ mod tests {
         let places = Placeholders::new(Path::new("/s/bench/suite.toml"), &Build::find(Some(Path::new("/b"))));
         let command = rows[0].command(&places, Path::new("/t"));
         assert_eq!(command, ["/b/bench/tool", "/t/x"]);
-        assert_eq!(places.fill("{programs}:{inputs}", Path::new("/t")), "/s/bench/programs:/b/bench-inputs");
+        let filled = places.fill("{programs}:{traces}:{inputs}", Path::new("/t"));
+        assert_eq!(filled, "/s/bench/programs:/s/bench/traces:/b/bench-inputs");
     }
 
     #[test]
@@ -251,6 +266,7 @@ mod tests {
         assert!(parse(&format!("{ROW}colour='red'")).unwrap_err().contains("colour"));
         assert!(parse(&format!("{ROW}max_rounds=0")).unwrap_err().contains("above 0"));
         assert!(parse(&format!("{ROW}memory_only=true")).unwrap_err().contains("for programs"));
+        assert!(parse(&ROW.replace("workload", "replay")).unwrap_err().contains("is one file"));
         assert!(parse("").unwrap_err().contains("no rows"));
     }
 }

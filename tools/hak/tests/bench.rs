@@ -44,6 +44,41 @@ fn every_sample_is_kept_and_summed_up() {
     assert!(lines.iter().all(|line| line.get(4) == Some("glibc") || line.get(17).unwrap().contains("libhakmem.so")));
 }
 
+/// With proof, all calls, and the memory that came on top of the replayer's own; what is no whole trace is not run.
+#[test]
+fn a_trace_is_a_row() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/traces").canonicalize().unwrap();
+    let replay =
+        |name: &str, file: &str| format!("[[row]]\nname='{name}'\nfamily='test'\nkind='replay'\ncommand=['{file}']\n");
+    let suite = Suite::new(&replay("calls", &format!("{}/redis.trace", traces.display())));
+    hak().args(suite.arguments()).args(["--rounds", "1"]).assert().success();
+    let results = json(&suite.results());
+    assert_eq!(
+        (&results["rows"][0]["kind"], &results["rows"][0]["memory"]),
+        (&"replay".into(), &"peak memory of the calls".into())
+    );
+    assert_eq!(results["rows"][0]["figure"], serde_json::json!({"key": "calls_per_s", "more_is_better": true}));
+    for name in ["glibc", "hakmem"] {
+        let column = column(&results, name);
+        let by = column["proof"]["answered_by"].as_str().unwrap();
+        assert!(by.contains(if name == "glibc" { "libc.so" } else { "libhakmem" }), "{by}");
+        let sample = &column["samples"][0];
+        // The program has 6.4 MiB live at its peak, and the replayer as much again for itself.
+        assert!((6.0..15.0).contains(&sample["memory_mib"].as_f64().unwrap()), "{sample}");
+        assert!(sample["figure"].as_f64().unwrap() > 1000.0, "{sample}");
+    }
+    let whole = fs::read(traces.join("redis.trace")).unwrap();
+    let suite = Suite::new(&(replay("cut", "{traces}/cut.trace") + &replay("none", "{traces}/none.trace")));
+    fs::create_dir(suite.directory.path().join("traces")).unwrap();
+    fs::write(suite.directory.path().join("traces/cut.trace"), &whole[..whole.len() / 2]).unwrap();
+    let assert = hak().args(suite.arguments()).args(["--rounds", "1"]).assert().code(1);
+    assert.stderr(
+        contains("cut: not run: preparing it failed")
+            .and(contains("damaged or cut off"))
+            .and(contains("none: not run: preparing it failed: cannot read")),
+    );
+}
+
 #[test]
 fn the_first_run_of_a_row_in_a_round_does_not_count() {
     let row = "[[row]]\nname='logged'\nfamily='test'\nkind='driver'\ncommand=['sh','-c','echo \"${HAK_BENCH_PRELOAD:-libc.so.6}\" >> {suite}/runs; echo s=2 metric=s malloc_from=${HAK_BENCH_PRELOAD:-libc.so.6}']\n";

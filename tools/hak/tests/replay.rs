@@ -84,6 +84,36 @@ fn a_replay_of_threads_has_the_peak_of_the_program() {
     }
 }
 
+/// Those of the suite: they are whole, each call is made again under either allocator, and they name no place of the
+/// machine that recorded them. The counts are those of bench/README.md.
+#[test]
+fn the_traces_of_the_suite_are_replayed_call_by_call() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/traces");
+    let names = fs::read_dir(&traces).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".trace")).collect();
+    names.sort();
+    let expected = [("g++", 903_854, 1), ("python", 1_259_854, 1), ("redis", 538_886, 2)];
+    assert_eq!(names, expected.map(|(name, ..)| format!("{name}.trace")));
+    for (name, calls, threads) in expected {
+        let trace = traces.join(format!("{name}.trace"));
+        let output = hak().arg("explain").arg(&trace).args(["--json", "-"]).output().unwrap();
+        let facts: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for figure in ["lost", "unknown", "implied", "refused"] {
+            assert_eq!(facts[figure], 0, "{name}: {figure}");
+        }
+        assert_eq!(facts["damage"], Value::Null, "{name}");
+        let words = facts["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
+        assert!(words.clone().all(|word| !word.contains('/') || word == "/dev/null"), "{facts}");
+        let count = |figure: &str| facts[figure].as_u64().unwrap();
+        assert_eq!(count("allocations") + count("reallocations") + count("frees"), calls, "{name}");
+        let value = replayed(&trace, &["--allocators", "glibc,hakmem", "--rounds", "1"]);
+        assert_eq!((&value["calls"], &value["threads"]), (&calls.into(), &threads.into()), "{name}");
+        for one in value["allocators"].as_array().unwrap() {
+            assert_eq!((&one["calls"], &one["refused"], &one["failure"]), (&calls.into(), &0.into(), &Value::Null));
+        }
+    }
+}
+
 /// Threads that came one after the other are there one after the other: the stacks of all would be 16 GiB.
 #[test]
 fn short_threads_are_not_there_at_the_same_time() {

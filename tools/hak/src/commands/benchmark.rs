@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! A run of the suite: round by round, row by row, and kept after each of them.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ use crate::report;
 use crate::results::{Column, Results, Sample, State};
 use crate::stats::MIN_ROUNDS;
 use crate::suite::{Kind as RowKind, Placeholders, Row};
+use crate::trace::plan as trace_plan;
+use crate::trace::replay::{Stage, Touch};
 use crate::warm;
 
 /// Of so many rounds the memory over time is kept.
@@ -46,6 +49,8 @@ pub struct Benchmark {
     allocators: Vec<Allocator>,
     helpers: Helpers,
     places: Placeholders,
+    /// By row: the plan of its replay, and of how many calls that is.
+    replays: HashMap<usize, (PathBuf, u64)>,
     tuning: Vec<OsString>,
     progress: Progress,
     results: Results,
@@ -76,6 +81,7 @@ impl Benchmark {
             allocators: results.allocators.clone(),
             helpers: Helpers::unpack()?,
             places,
+            replays: HashMap::new(),
             tuning: allocators::tuning_variables(),
             progress: Progress::new(steps),
             spent: Duration::try_from_secs_f64(results.spent_seconds).unwrap_or_default(),
@@ -223,7 +229,7 @@ impl Benchmark {
         };
         let reason = match missing.or_else(refused).or_else(no_room) {
             Some(reason) => Some(reason),
-            None => match self.run_preparation(row) {
+            None => match self.run_preparation(row).and_then(|()| self.plan_replay(index)) {
                 Err(_) if interrupt::requested() => None, // Ctrl-C ended it as well
                 Err(error) => {
                     self.preparation_failed = true;
@@ -253,6 +259,19 @@ impl Benchmark {
         let output = command.output().with_context(|| format!("cannot start {}", words[0].display()))?;
         if !output.status.success() {
             anyhow::bail!("{}: {}", process::describe(output.status), process::tail(&output.stderr));
+        }
+        Ok(())
+    }
+
+    /// Of a row that replays a trace.
+    fn plan_replay(&mut self, index: usize) -> Result<()> {
+        let row = &self.rows[index];
+        if row.kind == RowKind::Replay {
+            let trace = self.places.fill(&row.command[0], Path::new(""));
+            let file = self.helpers.directory().join(format!("plan-{index}"));
+            let plan = trace_plan::make(Path::new(&trace), &file)?;
+            anyhow::ensure!(plan.damage.is_none(), "{}", plan.damage.unwrap_or_default());
+            self.replays.insert(index, (file, plan.events));
         }
         Ok(())
     }
@@ -331,15 +350,15 @@ impl Benchmark {
     fn proven_sample(&mut self, round: u32, index: usize, which: usize) -> Result<Sample, Stop> {
         let row = &self.rows[index];
         let allocator = &self.allocators[which];
-        if row.kind == RowKind::Program && self.results.rows[index].columns[which].proof.is_none() {
-            let (job, _scratch) = self.job(row)?;
+        if row.needs_proof() && self.results.rows[index].columns[which].proof.is_none() {
+            let (job, _scratch) = self.job(index)?;
             let proven = measure::prove(&self.helpers, job, allocator, &[])?;
             must_succeed(&proven.ran)?;
             let proof = proven.proof.map_err(|reason| Stop::Failed(format!("not proven: {reason}")))?;
             self.results.rows[index].columns[which].proof = Some(proof);
         }
 
-        let (mut job, _scratch) = self.job(row)?;
+        let (mut job, _scratch) = self.job(index)?;
         warm::memory(&self.results.rows[index]);
         let huge_pages = row.huge_pages.map(|setting| Control::of_system().hold(setting)).transpose();
         let huge_pages = huge_pages.map_err(Stop::Failed)?;
@@ -354,12 +373,14 @@ impl Benchmark {
         };
         drop(huge_pages);
         must_succeed(&ran)?;
-        let measured = if row.kind == RowKind::Program {
-            figure::of_program(&ran, row.memory_only)
-        } else {
-            let (measured, proof) = figure::printed(&ran, allocator).map_err(Stop::Failed)?;
-            self.results.rows[index].columns[which].proof = Some(proof);
-            measured
+        let measured = match row.kind {
+            RowKind::Program => figure::of_program(&ran, row.memory_only),
+            RowKind::Replay => figure::of_replay(&ran, self.replays[&index].1).map_err(Stop::Failed)?,
+            RowKind::Workload | RowKind::Driver => {
+                let (measured, proof) = figure::printed(&ran, allocator).map_err(Stop::Failed)?;
+                self.results.rows[index].columns[which].proof = Some(proof);
+                measured
+            }
         };
         let record = &mut self.results.rows[index];
         if let Some((figure, _)) = &measured.figure {
@@ -372,7 +393,8 @@ impl Benchmark {
     }
 
     /// In a fresh directory, which lives as long as the second value.
-    fn job(&self, row: &Row) -> Result<(Job, TempDir), Stop> {
+    fn job(&self, index: usize) -> Result<(Job, TempDir), Stop> {
+        let row = &self.rows[index];
         let scratch = self.scratch().map_err(|error| Stop::Failed(error.to_string()))?;
         let directory = row.directory.as_ref().map(|text| self.places.fill(text, scratch.path()));
         let removed = self.tuning.iter().map(|name| (name.clone(), None));
@@ -380,8 +402,10 @@ impl Benchmark {
             .environment
             .iter()
             .map(|(name, value)| (OsString::from(name), Some(self.places.fill(value, scratch.path()))));
+        let replay = self.replays.get(&index);
+        let replay = replay.map(|(plan, _)| Stage { helpers: &self.helpers, plan, touch: Touch::All }.job().command);
         let job = Job {
-            command: row.command(&self.places, scratch.path()),
+            command: replay.unwrap_or_else(|| row.command(&self.places, scratch.path())),
             environment: removed.chain(set).collect(),
             directory: Some(directory.map_or_else(|| scratch.path().to_path_buf(), PathBuf::from)),
             stdin: None,

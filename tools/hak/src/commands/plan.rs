@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::Bench;
 use crate::results::Results;
-use crate::suite::{Kind, Row};
+use crate::suite::Row;
 
 /// `--quick` promises twelve minutes; the rest is for reading and writing.
 const QUICK_BUDGET: Duration = Duration::from_secs(700);
@@ -63,12 +63,12 @@ impl Plan {
     }
 }
 
-/// In each round a row runs once under each allocator and once more, before them; programs also run once
-/// under each for the proof.
+/// In each round a row runs once under each allocator and once more, before them; programs and replays also run
+/// once under each for the proof.
 fn seconds(rows: &[Row], allocators: usize, rounds: u32) -> f64 {
     let of_row = |row: &Row| {
         let rounds = row.max_rounds.map_or(rounds, |most| most.min(rounds)) as usize;
-        let proofs = if row.kind == Kind::Program { allocators } else { 0 };
+        let proofs = if row.needs_proof() { allocators } else { 0 };
         (rounds * (allocators + 1) + proofs) as f64 * (row.seconds() + AROUND_A_RUN)
     };
     rows.iter().map(of_row).sum()

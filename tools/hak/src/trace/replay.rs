@@ -64,7 +64,7 @@ pub struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn job(&self) -> Job {
+    pub fn job(&self) -> Job {
         let touch = match self.touch {
             Touch::All => "a",
             Touch::Ends => "e",
@@ -122,7 +122,7 @@ impl Stage<'_> {
 }
 
 /// What the replayer has printed: a round, calls, and how many of them were refused.
-fn read(ran: &Ran) -> Result<(Round, u64, u64), String> {
+pub fn read(ran: &Ran) -> Result<(Round, u64, u64), String> {
     let said = String::from_utf8_lossy(&ran.stdout);
     let fields: HashMap<&str, &str> = said.trim_end().split('\t').filter_map(|word| word.split_once('=')).collect();
     if !ran.status.success() || !said.starts_with("replayed\t") {

@@ -14,8 +14,8 @@
 # watchdog against hangs, at ten times as much.
 #
 # GoogleTest is built from the sources that Debian's package `googletest` installs
-# where the compiled one of `libgtest-dev` does not fit: a cross or sanitizer build
-# needs a copy of its own.
+# where the compiled one of `libgtest-dev` does not fit: a cross or sanitizer build,
+# and one for musl, need a copy of their own.
 include_guard(GLOBAL)
 include(GoogleTest)
 
@@ -46,9 +46,8 @@ add_library(hak_test_flags INTERFACE)
 target_compile_features(hak_test_flags INTERFACE cxx_std_17)
 target_compile_options(hak_test_flags INTERFACE
   -fno-builtin -O1 -g1 -Wall -Wextra
-  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-alloc-size-larger-than -Wno-mismatched-new-delete>
-  $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-alloc-size-larger-than>
-  $<$<C_COMPILER_ID:GNU>:-Wno-free-nonheap-object -Wno-use-after-free>
+  $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-alloc-size-larger-than -Wno-free-nonheap-object -Wno-use-after-free>
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-alloc-size-larger-than -Wno-free-nonheap-object -Wno-use-after-free -Wno-mismatched-new-delete>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>)
 target_include_directories(hak_test_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
@@ -61,7 +60,7 @@ endif()
 find_package(Threads REQUIRED)
 target_link_libraries(hak_test_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 
-if(NOT HAKMEM_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+if(NOT HAKMEM_SANITIZE AND NOT CMAKE_CROSSCOMPILING AND NOT HAKMEM_MUSL)
   find_package(GTest CONFIG QUIET)
 endif()
 if(GTest_FOUND)

@@ -184,8 +184,9 @@ TEST_F(Environment, FullDiskIsHarmless) {
 }
 
 TEST_F(Environment, ClosedStandardErrorIsHarmless) {
-  Outcome outcome = hak_test::run({"sh", "-c", std::string(HELPER_allocating_program) + " 2>&-"},
-                                  {"LD_PRELOAD=" HELPER_hakmem_shared, "HAKMEM_STATS=1", "HAKMEM_NONSENSE=1"});
+  Outcome outcome = hak_test::run(
+      {"sh", "-c", "LD_PRELOAD=" HELPER_hakmem_shared " " HELPER_allocating_program " 2>&-"},
+      {"HAKMEM_STATS=1", "HAKMEM_NONSENSE=1"});
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
   EXPECT_EQ(outcome.out, "ok\n");
 }

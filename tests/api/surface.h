@@ -51,8 +51,13 @@ inline bool aligned_to(const void *block, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(block) % alignment == 0;
 }
 
-/* Names that glibc 2.36 has, but declares no more, or has not yet. */
+/* Names that glibc 2.36 has, but declares no more, or has not yet; and two of glibc's that the library has under musl,
+ * too, which declares them nowhere. */
 extern "C" {
+#if !defined(__GLIBC__)
+void *pvalloc(std::size_t) noexcept;
+int malloc_trim(std::size_t) noexcept;
+#endif
 void free_sized(void *, std::size_t) noexcept;
 void free_aligned_sized(void *, std::size_t, std::size_t) noexcept;
 void cfree(void *) noexcept;

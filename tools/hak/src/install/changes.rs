@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -64,6 +65,8 @@ impl Step {
             Err(error) => return Err(bad(&error.to_string())),
             Ok(its) if its.is_symlink() => return Err(bad("it is a link: name the file that it leads to")),
             Ok(its) if !its.is_file() => return Err(bad("it is not a regular file")),
+            // The others would go on being what it was.
+            Ok(its) if its.nlink() > 1 => return Err(bad("it has other names (hard links), which would not follow")),
             Ok(_) => (fs::read(&path).map_err(|error| bad(&error.to_string()))?, false),
         };
         let newline = if old.is_empty() || old.ends_with(b"\n") { "" } else { "\n" };
@@ -253,7 +256,9 @@ pub fn take_back(records: &Records, record: &Record, really: bool, say: &mut dyn
             Ok(Back::Done(what)) => say(format!("{what:8} {}", path.display())),
             Err(error) => {
                 nothing_left = false;
-                say(format!("leaves   {}: {error:#}", path.display()));
+                let (path, error) = (path.display().to_string(), error.to_string());
+                let reason = error.strip_prefix(&format!("{path}: ")).unwrap_or(&error);
+                say(format!("leaves   {path}: {reason}"));
             }
             Ok(Back::Left(reason)) => {
                 nothing_left = false;

@@ -206,7 +206,7 @@ if [ ! -e {program} ]; then
 fi
 hak_started=${{HAK_STARTED-}} hak_again=
 hak_times=${{hak_started#*:}} hak_times=${{hak_times%%:*}}
-case $hak_times in '' | *[!0-9]* | ??????*) hak_times=0 ;; esac
+case $hak_times in '' | *[!0-9]* | 0?* | ??????*) hak_times=0 ;; esac
 [ "$hak_times" -lt {MOST_STARTS} ] || hak_again=yes
 case $hak_started in
 "$$:"{twice}*) hak_started=${{hak_started#*:*:}} ;;

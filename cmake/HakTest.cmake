@@ -111,12 +111,13 @@ endfunction()
 #   [SERVED]            main() of tests/support: the run fails unless hakmem serves malloc
 #   [NO_MAIN]           the sources have a main() of their own
 #   [SERIAL]            nothing else may run meanwhile
+#   [FILTER pattern]    of its cases those alone
 #   [LABELS word...]    besides the directory's name
 #   [COST seconds]      what its longest case takes, if more than one: those start first
 #   [ENV NAME=value...] [DEFINES NAME=value...] [ARGS word...]
 #   [HELPERS name...])  hak_add_helper targets; HELPER_<name> is the path of each
 function(hak_add_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PRELOAD;SERVED;NO_MAIN;SERIAL" "COST"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PRELOAD;SERVED;NO_MAIN;SERIAL" "COST;FILTER"
     "SOURCES;LINK;LABELS;ENV;DEFINES;ARGS;HELPERS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "hak_add_gtest(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
@@ -152,7 +153,7 @@ function(hak_add_gtest name)
   target_precompile_headers(${name} REUSE_FROM hak_test_precompiled)
 
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    TEST_PREFIX "${name}:" NO_PRETTY_VALUES EXTRA_ARGS ${arg_ARGS})
+    TEST_PREFIX "${name}:" NO_PRETTY_VALUES TEST_FILTER "${arg_FILTER}" EXTRA_ARGS ${arg_ARGS})
   # gtest_discover_tests loses the semicolons of a property that is a list.
   hak__properties_script(script "\${${name}_TESTS}" "${kind};${arg_LABELS}" ${arg_COST} "${arg_ENV}" "${arg_SERIAL}")
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)

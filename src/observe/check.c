@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../front/magazine.h"
 #include "../region/blocks.h"
+#include "../slab/pool.h"
 #include "../slab/slab.h"
 
 #if defined(HAK_DEBUG)
@@ -18,6 +19,7 @@ void hak__check_all(void) {
     if (heap->id_word != 0) magazines_check(heap); /* else it has never been a thread's */
     slab_check(&heap->owner);
   }
+  pool_check();
   gate_leave(&pool_gate);
   blocks_check_all();
 }

@@ -33,6 +33,11 @@ size_t os_page_bytes(void);
 size_t os_address_space_limit(void);
 /* Memory of the machine, in bytes. */
 size_t os_physical_memory(void);
+/* Nodes of the machine's memory (NUMA) that the process may use, 1 where nobody says how many,
+ * looked up at the first call; and the number of the one that the calling thread runs near just
+ * now, which needs no call to the system where there is a way without. 0 if nobody says so. */
+uint32_t os_node_count(void);
+uint32_t os_node_here(void);
 
 /* What became of a request for memory at a certain address. */
 typedef enum {

@@ -80,6 +80,10 @@ typedef struct owner {
   uint64_t seen_time_ns, served_ms; /* its thread's time; when something was found  */
   uint32_t process_id, thread_id;   /* of the thread it is attached to          */
   uint32_t pool_next;               /* owner id                                     */
+  int64_t pooled_bytes;             /* what the pool counts of it: pool_note        */
+  /* Of the machine's memory, where its thread needed a slab last. Relaxed: written by the owning
+   * thread alone, and read by others while it is pooled, or as a hint. */
+  atomic32 node;
 
   unit_t pending_taken; /* slabs taken from `pending`, not yet collected */
   uint32_t mail_taken;  /* parcels taken from there, not yet emptied      */

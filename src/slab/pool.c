@@ -12,14 +12,24 @@
 
 hak_gate_t pool_gate;
 
-/* Pooled owners are a stack linked by pool_next. Guarded by pool_gate; the
- * counts are read without it, as is whether there is an orphanage. */
-static struct {
+/* Nodes of the machine's memory that have a pool each; those with higher numbers share them. */
+enum { NODES_MOST = 16 };
+
+/* What waits for threads of one node. Pooled owners are a stack linked by pool_next. */
+typedef struct {
   uint32_t top;
+  uint32_t next_visit; /* owner where the next adoption starts to look; 0: the top       */
+  int64_t free_bytes;  /* that lie free in slabs of these owners and the orphanage's      */
+  atomic32 orphanage;  /* owner of slabs that sleeping threads do not use; 0: none yet    */
+} node_t;
+
+/* Guarded by pool_gate; the counts are read without it, as is whether there are orphanages. */
+static struct {
+  node_t nodes[NODES_MOST];
   uint32_t next_forgotten; /* owner that was looked at last                      */
-  uint32_t next_visit;     /* owner where the next adoption starts to look; 0: the top */
+  uint32_t next_elsewhere; /* node whose pool other nodes' threads looked at last */
+  int64_t free_bytes;      /* of all nodes                                        */
   atomic32 owner_count, pooled_count, lost_count, warm_count;
-  atomic32 orphanage; /* owner of slabs that sleeping threads do not use; 0: none yet */
 } pool;
 
 enum { VISITS = 4, COLLECTS = 8 };
@@ -29,12 +39,39 @@ enum { VISITS = 4, COLLECTS = 8 };
  * they are taken after about half a second (tidy.c). */
 enum { WARM_MAX = 8 };
 
-static uint32_t orphanage_id(void) { return atomic32_load_relaxed(&pool.orphanage); }
+/* What of other nodes' pools is left alone, beside an eighth of what is in use. */
+#define ELSEWHERE_LEAST_BYTES HAK_MIB(1)
+
+/* ---- Nodes -------------------------------------------------------------------------
+ * The system puts a page on the node of the thread that touches it first. So an owner waits in
+ * the pool of the node on which its thread needed a slab last, and so do slabs that are disowned.
+ * A thread takes what waits on its own node; from others only what is more than a share of all
+ * that is in use: else memory would be as many times what is needed as there are nodes. On a
+ * machine with one node all is nodes[0].                                             */
+static node_t *node_of(const owner_t *owner) { return &pool.nodes[atomic32_load_relaxed(&owner->node)]; }
+static uint32_t orphanage_id(const node_t *node) { return atomic32_load_relaxed(&node->orphanage); }
+
+static uint32_t node_here(void) { return os_node_count() > 1 ? os_node_here() % NODES_MOST : 0; }
+
+static void count_free(owner_t *owner, int64_t bytes) {
+  int64_t more = bytes - owner->pooled_bytes;
+  node_of(owner)->free_bytes += more;
+  pool.free_bytes += more;
+  owner->pooled_bytes = bytes;
+}
+void pool_note(owner_t *owner) { count_free(owner, owner->free_bytes - owner->purged_bytes); }
+
+static bool has_too_much_elsewhere(const node_t *here) {
+  int64_t elsewhere = pool.free_bytes - here->free_bytes;
+  return elsewhere > (int64_t)(ELSEWHERE_LEAST_BYTES + arena_needed_bytes() / 8);
+}
 
 static void push(owner_t *owner) {
+  node_t *node = node_of(owner);
   owner->state = OWNER_POOLED;
-  owner->pool_next = pool.top;
-  pool.top = owner->id;
+  owner->pool_next = node->top;
+  node->top = owner->id;
+  pool_note(owner);
   atomic32_add_alone(&pool.pooled_count, 1); /* the gate is held, as by all who write these counts */
 }
 
@@ -58,7 +95,7 @@ static struct {
 const inspect_field_t pool_inspected[6] = {
     HAK_INSPECT_VARIABLE("pool.owner_count", pool.owner_count),
     HAK_INSPECT_VARIABLE("pool.pooled_count", pool.pooled_count),
-    HAK_INSPECT_VARIABLE("pool.orphanage", pool.orphanage),
+    HAK_INSPECT_ARRAY("pool.orphanage", pool.nodes[0].orphanage, NODES_MOST, sizeof(node_t)),
     HAK_INSPECT_VARIABLE("forked.pending", forked.pending),
     HAK_INSPECT_VARIABLE("forked.survivor", forked.survivor),
     HAK_INSPECT_VARIABLE("forked.thread_id", forked.new_thread_id),
@@ -104,19 +141,27 @@ static bool is_survivors(const owner_t *owner) {
 static void settle_orphanage(owner_t *owner) {
   if (atomic32_load_relaxed(&owner->busy) != 0) {
     lose(owner);
-    atomic32_store_relaxed(&pool.orphanage, 0);
-  } else atomic32_add_alone(&pool.pooled_count, 1);
+    atomic32_store_relaxed(&node_of(owner)->orphanage, 0);
+  } else {
+    atomic32_add_alone(&pool.pooled_count, 1);
+    pool_note(owner);
+  }
 }
 
 static HAK_COLD void settle_fork(void) {
   atomic32_store_relaxed(&forked.pending, 0);
-  pool.top = pool.next_visit = 0;
+  for (node_t *node = pool.nodes; node < pool.nodes + NODES_MOST; node++) {
+    node->top = node->next_visit = 0;
+    node->free_bytes = 0;
+  }
+  pool.free_bytes = 0;
   atomic32_store_relaxed(&pool.pooled_count, 0);
   atomic32_store_relaxed(&pool.warm_count, 0);
   for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
     owner_t *owner = owner_by_id(id);
+    owner->pooled_bytes = 0;
     if (owner->state == OWNER_LOST || lost_to_a_claim(owner)) continue;
-    if (id == orphanage_id()) {
+    if (id == orphanage_id(node_of(owner))) {
       settle_orphanage(owner);
       continue;
     }
@@ -173,10 +218,11 @@ static void attach_to_this_thread(owner_t *owner) {
   owner->served_ms = 0;
 }
 
-static owner_t *pop(void) {
-  owner_t *owner = owner_by_id(pool.top);
-  pool.top = owner->pool_next;
-  if (pool.next_visit == owner->id) pool.next_visit = 0;
+static owner_t *pop(node_t *node) {
+  owner_t *owner = owner_by_id(node->top);
+  node->top = owner->pool_next;
+  if (node->next_visit == owner->id) node->next_visit = 0;
+  count_free(owner, 0);
   set_warm(owner, false);
   atomic32_add_alone(&pool.pooled_count, (uint32_t)-1);
   return owner;
@@ -194,17 +240,42 @@ static owner_t *make(void) {
 
 void pool_cool(owner_t *owner) { set_warm(owner, false); }
 
+/* The next node in turn, other than that one, on which owners wait; NULL if there is none. */
+static node_t *elsewhere(const node_t *here, bool (*has_some)(const node_t *node)) {
+  for (int i = 0; i < NODES_MOST; i++) {
+    pool.next_elsewhere = (pool.next_elsewhere + 1) % NODES_MOST;
+    node_t *node = &pool.nodes[pool.next_elsewhere];
+    if (node != here && has_some(node)) return node;
+  }
+  return NULL;
+}
+static bool has_owner(const node_t *node) { return node->top != 0; }
+
+/* As many owners are made rather than taken from another node as are pooled warm in any case, or
+ * an eighth of all that threads have: they are never freed. */
+static node_t *with_an_owner(node_t *here) {
+  if (has_owner(here)) return here;
+  uint32_t waiting = pool_pooled_count() - pool_orphanage_count(), most = WARM_MAX + pool_attached_count() / 8;
+  return waiting > most ? elsewhere(here, has_owner) : NULL;
+}
+
 owner_t *pool_attach(void) {
   if (!arena_ready()) return NULL;
+  uint32_t number = pool_owner_count() > 0 ? node_here() : 0; /* the first thread may stay alone */
+  node_t *here = &pool.nodes[number];
   pool_enter();
-  if (pool.top == 0) pool_the_forgotten();
-  owner_t *owner = NULL;
-  if (pool.top != 0) {
-    owner = pop();
-    attach_to_this_thread(owner);
-  } else {
-    owner = make();
+  node_t *from = with_an_owner(here);
+  if (from == NULL) {
+    pool_the_forgotten();
+    from = with_an_owner(here);
   }
+  owner_t *owner = from == NULL ? make() : NULL;
+  if (owner == NULL && from == NULL) from = elsewhere(here, has_owner); /* there is no memory */
+  if (from != NULL) {
+    owner = pop(from);
+    attach_to_this_thread(owner);
+  }
+  if (owner != NULL) atomic32_store_relaxed(&owner->node, number);
   pool_leave();
   return owner;
 }
@@ -244,20 +315,45 @@ static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class) {
     hand_over(pooled, owner, slab, size_class);
     atomic64_add_alone(&owner->adoptions, 1);
   }
+  pool_note(pooled);
   owner_leave(pooled);
   return slab != 0;
 }
 
-bool pool_adopt(owner_t *owner, unsigned size_class) {
-  if (size_class_is_single(size_class) || !may_have_pooled()) return false;
-  pool_enter();
-  bool adopted = orphanage_id() != 0 && adopt_from(owner_by_id(orphanage_id()), owner, size_class);
-  uint32_t id = pool.next_visit != 0 ? pool.next_visit : pool.top;
+static bool adopt_on(node_t *node, owner_t *owner, unsigned size_class) {
+  uint32_t orphanage = orphanage_id(node);
+  bool adopted = orphanage != 0 && adopt_from(owner_by_id(orphanage), owner, size_class);
+  uint32_t id = node->next_visit != 0 ? node->next_visit : node->top;
   for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
     adopted = adopt_from(owner_by_id(id), owner, size_class);
     if (!adopted) id = owner_by_id(id)->pool_next;
   }
-  pool.next_visit = id;
+  node->next_visit = id;
+  return adopted;
+}
+
+static bool has_slabs(const node_t *node) { return has_owner(node) || orphanage_id(node) != 0; }
+
+bool pool_adopt(owner_t *owner, unsigned size_class) {
+  if (size_class_is_single(size_class)) return false;
+  if (pool_owner_count() > 1) atomic32_store_relaxed(&owner->node, node_here());
+  if (!may_have_pooled()) return false;
+  pool_enter();
+  node_t *here = node_of(owner);
+  bool adopted = adopt_on(here, owner, size_class);
+  if (!adopted && has_too_much_elsewhere(here)) {
+    node_t *other = elsewhere(here, has_slabs);
+    adopted = other != NULL && adopt_on(other, owner, size_class);
+  }
+  pool_leave();
+  return adopted;
+}
+
+bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class) {
+  bool adopted = false;
+  pool_enter();
+  for (node_t *node = pool.nodes; node < pool.nodes + NODES_MOST && !adopted; node++)
+    adopted = node != node_of(owner) && has_slabs(node) && adopt_on(node, owner, size_class);
   pool_leave();
   return adopted;
 }
@@ -265,12 +361,14 @@ bool pool_adopt(owner_t *owner, unsigned size_class) {
 /* ---- Slabs of threads that sleep -------------------------------------------------
  * They go to an owner that is in no stack, so no thread that begins ever gets it, and
  * are adopted from there.                                                          */
-void pool_prepare_to_disown(void) {
-  if (orphanage_id() != 0) return;
+void pool_prepare_to_disown(const owner_t *from) {
+  node_t *node = node_of(from);
+  if (orphanage_id(node) != 0) return;
   owner_t *owner = make();
   if (owner == NULL) return;
   owner->state = OWNER_POOLED;
-  atomic32_store_relaxed(&pool.orphanage, owner->id);
+  atomic32_store_relaxed(&owner->node, atomic32_load_relaxed(&from->node));
+  atomic32_store_relaxed(&node->orphanage, owner->id);
   atomic32_add_alone(&pool.pooled_count, 1);
 }
 
@@ -292,8 +390,9 @@ static size_t disown_class(owner_t *owner, owner_t *to, unsigned size_class, siz
 
 bool pool_disown(owner_t *owner) {
   enum { LOOKS = 64, OF_A_CLASS = 256 };
-  if (orphanage_id() == 0) return false;
-  owner_t *to = owner_by_id(orphanage_id());
+  uint32_t orphanage = orphanage_id(node_of(owner));
+  if (orphanage == 0) return false;
+  owner_t *to = owner_by_id(orphanage);
   owner_enter(to);
   for (size_t looks = 0; looks < LOOKS && owner->disown_class < MID_CLASS_END && !claim_is_awaited(owner);) {
     unsigned c = owner->disown_class;
@@ -301,6 +400,7 @@ bool pool_disown(owner_t *owner) {
     if (size_classes[c].block_bytes % HAK_CACHE_LINE == 0) looks += disown_class(owner, to, c, OF_A_CLASS);
     owner->disown_class++;
   }
+  pool_note(to);
   owner_leave(to);
   bool has_more = owner->disown_class < MID_CLASS_END;
   if (!has_more) owner->disown_class = 0;
@@ -310,7 +410,7 @@ bool pool_disown(owner_t *owner) {
 void pool_disown_own(owner_t *owner) {
   if (pool_attached_count() < 2) return; /* nobody else is there */
   pool_enter();
-  pool_prepare_to_disown();
+  pool_prepare_to_disown(owner);
   owner->disown_class = 0;
   for (bool more = true; more;) {
     more = pool_disown(owner);
@@ -324,4 +424,33 @@ uint32_t pool_attached_count(void) {
   return pool_owner_count() - pool_pooled_count() - atomic32_load_relaxed(&pool.lost_count);
 }
 uint32_t pool_pooled_count(void) { return atomic32_load_relaxed(&pool.pooled_count); }
-uint32_t pool_orphanage_count(void) { return orphanage_id() != 0; }
+uint32_t pool_orphanage_count(void) {
+  uint32_t count = 0;
+  for (const node_t *node = pool.nodes; node < pool.nodes + NODES_MOST; node++) count += orphanage_id(node) != 0;
+  return count;
+}
+
+/* ---- Checking ----------------------------------------------------------------------*/
+
+/* Nobody is inside: the gate is held. */
+static int64_t check_pooled(uint32_t id, uint32_t number) {
+  const owner_t *owner = owner_by_id(id);
+  HAK_CHECK(owner->state == OWNER_POOLED && atomic32_load_relaxed(&owner->node) == number);
+  HAK_CHECK(owner->pooled_bytes == owner->free_bytes - owner->purged_bytes);
+  return owner->pooled_bytes;
+}
+
+void pool_check(void) {
+  uint32_t pooled = 0;
+  int64_t all_bytes = 0;
+  for (uint32_t number = 0; number < NODES_MOST; number++) {
+    const node_t *node = &pool.nodes[number];
+    int64_t free_bytes = 0;
+    for (uint32_t id = node->top; id != 0; id = owner_by_id(id)->pool_next, pooled++)
+      free_bytes += check_pooled(id, number);
+    if (orphanage_id(node) != 0) free_bytes += check_pooled(orphanage_id(node), number), pooled++;
+    HAK_CHECK(free_bytes == node->free_bytes);
+    all_bytes += free_bytes;
+  }
+  HAK_CHECK(pooled == pool_pooled_count() && all_bytes == pool.free_bytes);
+}

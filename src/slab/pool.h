@@ -7,6 +7,11 @@
  * never comes back, nor does what a thread that sleeps has no use for: it is in the
  * pool, too. The pool's gate is the outermost.
  *
+ * Where the machine's memory is of several nodes, each has a pool of its own, and a thread
+ * takes from that of the node on which it runs. Invariants: an owner that waits in a node's pool
+ * has that node in its record; what is counted to lie free there is the sum of what is counted of
+ * these owners.
+ *
  * SPDX-License-Identifier: MIT
  */
 #ifndef HAK_POOL_H
@@ -36,8 +41,13 @@ void pool_settle(void);
 
 /* Takes over a slab of the class with a free block from a pooled owner, or one that was
  * disowned, looking
- * at a bounded number of them. It is then in the owner's list. */
+ * at a bounded number of them: on the node on which the calling thread runs and, where much lies
+ * free on others, on one of those. It is then in the owner's list. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
+/* There is no memory: the same on all other nodes, however little is there. */
+bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class);
+/* What lies free in a pooled owner's slabs may have changed. The gate is held. */
+void pool_note(owner_t *owner);
 
 /* Hands slabs of an owner that is claimed (claim.h) to the pool, of which few blocks are in
  * use: its thread sleeps, and others may have use for the rest of them. Not where blocks
@@ -46,7 +56,7 @@ bool pool_adopt(owner_t *owner, unsigned size_class);
  * gate is held. */
 bool pool_disown(owner_t *owner);
 /* To be called before; not while an owner is claimed. The gate is held. */
-void pool_prepare_to_disown(void);
+void pool_prepare_to_disown(const owner_t *owner);
 /* pool_disown for the calling thread's own owner, all of it, where there are other threads.
  * Enters the gate. */
 void pool_disown_own(owner_t *owner);
@@ -63,9 +73,13 @@ void pool_cool(owner_t *owner);
 uint32_t pool_owner_count(void);
 uint32_t pool_attached_count(void);
 uint32_t pool_pooled_count(void);
-/* How many of those are no thread's ever: 1 since slabs were disowned, else 0. */
+/* How many of those are no thread's ever: one for each node on which slabs were disowned. */
 uint32_t pool_orphanage_count(void);
 extern const inspect_field_t pool_inspected[6];
+
+/* Aborts through HAK_CHECK if an invariant is broken. The gate is held, and nothing that a fork has left
+ * waits to be put in order. */
+void pool_check(void);
 
 HAK_C_END
 #endif

@@ -64,6 +64,7 @@ static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flus
   pool_cool(owner);
   owner_enter(owner);
   bool worked = (flush != NULL && flush(owner)) || tidy_step(owner, now_ms);
+  pool_note(owner);
   owner_leave(owner);
   return worked ? TIDY_MORE : TIDY_NOTHING;
 }
@@ -80,7 +81,7 @@ static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *st
     owner->idle_visits = 0;
   if (now_ms < idle_until_ms || owner->idle_visits == IDLE_VISITS) return TIDY_NOTHING;
   bool sleeps = has_slept(owner);
-  if (sleeps) pool_prepare_to_disown();
+  if (sleeps) pool_prepare_to_disown(owner);
   if (!claim_begin(owner)) return TIDY_NOTHING;
   int64_t free_before = owner->free_bytes;
   bool worked = strip != NULL && strip(owner);
@@ -137,6 +138,7 @@ static void for_each(bool pooled, bool attached, bool (*step)(owner_t *owner, vo
     if (pooled && owner->state == OWNER_POOLED) {
       owner_enter(owner);
       has_more = step(owner, context);
+      pool_note(owner);
       owner_leave(owner);
     } else if (attached && owner->state == OWNER_ATTACHED && owner->thread_id != self && claim_begin(owner)) {
       has_more = step(owner, context);

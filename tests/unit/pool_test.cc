@@ -241,7 +241,7 @@ class Disowned : public Pool {
   /* As tidy_some does with the owner of a thread that sleeps. */
   static bool disown(owner_t *owner) {
     pool_enter();
-    pool_prepare_to_disown();
+    pool_prepare_to_disown(owner);
     const bool claimed = claim_begin(owner);
     EXPECT_TRUE(claimed);
     bool more = claimed;

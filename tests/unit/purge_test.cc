@@ -223,7 +223,7 @@ TEST_F(Surplus, BooksFollowASlabToItsNextOwner) {
   MakeInSteps(64);
   const int64_t purged = owner->purged_bytes;
   pool_enter();
-  pool_prepare_to_disown();
+  pool_prepare_to_disown(owner);
   if (!claim_begin(owner)) {
     pool_leave();
     GTEST_SKIP() << "no membarrier here";

@@ -105,7 +105,8 @@ pub struct Variables {
     pub metadata_bytes: Field,
     pub owner_count: Field,
     pub pooled_count: Field,
-    pub orphanage: Field,
+    /// One a node of the machine's memory; 0 where there is none.
+    pub orphanages: Field,
     pub fork_pending: Field,
     pub fork_survivor: Field,
     pub fork_thread_id: Field,
@@ -280,7 +281,7 @@ fn variables(root: &Root) -> Result<Variables> {
         metadata_bytes: root.variable("metadata.committed_bytes")?,
         owner_count: root.variable("pool.owner_count")?,
         pooled_count: root.variable("pool.pooled_count")?,
-        orphanage: root.variable("pool.orphanage")?,
+        orphanages: root.variable("pool.orphanage")?,
         fork_pending: root.variable("forked.pending")?,
         fork_survivor: root.variable("forked.survivor")?,
         fork_thread_id: root.variable("forked.thread_id")?,

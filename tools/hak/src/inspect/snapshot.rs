@@ -217,7 +217,7 @@ impl Snapshot {
 /// As stats_from of src/observe/account.c.
 fn by_the_books(layout: &Layout, tables: &Tables, census: &Census, heaps: &[Heap]) -> Figures {
     let figure = |name: &str| tables.figures.iter().find(|(its, _)| *its == name).map_or(0, |(_, value)| *value);
-    let no_threads = u64::from(tables.orphanage != 0);
+    let no_threads = tables.orphanages.len() as u64;
     let mut figures = Figures {
         reserved: tables.units * layout.unit_bytes,
         committed: census.committed,

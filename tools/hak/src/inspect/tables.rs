@@ -26,7 +26,8 @@ pub struct Tables {
     pub extents: Vec<Extent>,
     /// One record a heap, in order of their numbers, from 1 on.
     pub heaps: Vec<HeapCopy>,
-    pub orphanage: u64,
+    /// Heaps of no thread, for slabs that sleeping threads do not use.
+    pub orphanages: Vec<u64>,
     pub pooled_count: u64,
     pub peak_units: u64,
     pub metadata_bytes: u64,
@@ -94,7 +95,7 @@ impl Tables {
             units: variables.units.value(target)?,
             extents: Vec::new(),
             heaps: Vec::new(),
-            orphanage: variables.orphanage.value(target)?,
+            orphanages: variables.orphanages.elements(target, 0)?.into_iter().filter(|id| *id != 0).collect(),
             pooled_count: variables.pooled_count.value(target)?,
             peak_units: variables.peak_units.value(target)?,
             metadata_bytes: variables.table_bytes.value(target)? + variables.metadata_bytes.value(target)?,

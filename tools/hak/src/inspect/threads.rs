@@ -57,7 +57,7 @@ pub fn heaps(target: &Target, layout: &Layout, tables: &Tables, census: &Census)
         let process_id = if survivor.is_some() { names.process_id } else { fields.process_id.of(record, 0) };
         let its_thread = names.threads.get(&(process_id, thread_id));
         let state = match fields.state.of(record, 0) {
-            _ if id == tables.orphanage => State::Orphanage,
+            _ if tables.orphanages.contains(&id) => State::Orphanage,
             state if state == layout.state_pooled => State::Pooled,
             state if state == layout.state_attached && its_thread.is_some() => State::Attached,
             _ => State::Abandoned,

@@ -9,16 +9,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
-
-use crate::failure::{SOMETHING_FAILED, failure};
-
-/// The file that it is about need not be the one that is to be there in the end.
-pub fn at<T>(path: &Path, done: io::Result<T>) -> Result<T> {
-    done.map_err(|error| failure(SOMETHING_FAILED, format!("{}: {error}", path.display())))
-}
 
 /// What a path has before it is moved. Left behind only by a tool that was killed, and removed by the next.
 pub fn temporary(path: &Path) -> PathBuf {
@@ -33,17 +25,17 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 /// So that after a loss of power there is not the record without the change, or the other way round.
-fn keep(directory: &Path) -> Result<()> {
-    match File::open(directory).and_then(|its| its.sync_all()) {
+fn keep(directory: &Path) -> io::Result<()> {
+    match File::open(directory)?.sync_all() {
         // Some file systems have no such thing for directories.
         Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(()),
-        other => at(directory, other),
+        other => other,
     }
 }
 
-fn written(path: &Path, bytes: &[u8], mode: u32, like: Option<&fs::Metadata>) -> Result<()> {
+fn written(path: &Path, bytes: &[u8], mode: u32, like: Option<&fs::Metadata>) -> io::Result<()> {
     remove(path)?;
-    let mut file = at(path, OpenOptions::new().write(true).create_new(true).mode(0o600).open(path))?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let whole = (|| {
         file.write_all(bytes)?;
         if let Some(old) = like {
@@ -55,18 +47,18 @@ fn written(path: &Path, bytes: &[u8], mode: u32, like: Option<&fs::Metadata>) ->
     if whole.is_err() {
         let _ = fs::remove_file(path);
     }
-    at(path, whole)
+    whole
 }
 
-fn moved(step: io::Result<()>, temporary: &Path, path: &Path) -> Result<()> {
+fn moved(step: io::Result<()>, temporary: &Path) -> io::Result<()> {
     if step.is_err() {
         let _ = fs::remove_file(temporary);
     }
-    at(path, step)
+    step
 }
 
 /// A new file; an error if there is anything of that name.
-pub fn make(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+pub fn make(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let temporary = temporary(path);
     written(&temporary, bytes, mode, None)?;
     let step = match renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
@@ -74,44 +66,38 @@ pub fn make(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
         Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(&temporary, path).and_then(|()| fs::remove_file(&temporary)),
         other => other.map_err(Into::into),
     };
-    moved(step, &temporary, path)?;
+    moved(step, &temporary)?;
     keep(directory_of(path))
 }
 
 /// New bytes for a file that has `old` ones; mode and owner stay.
-pub fn change(path: &Path, old: &[u8], new: &[u8]) -> Result<()> {
+pub fn change(path: &Path, old: &[u8], new: &[u8]) -> io::Result<()> {
     let temporary = temporary(path);
-    let its = at(path, fs::symlink_metadata(path))?;
+    let its = fs::symlink_metadata(path)?;
     written(&temporary, new, its.permissions().mode() & 0o7777, Some(&its))?;
     let step = match fs::read(path) {
         Ok(now) if now == old => fs::rename(&temporary, path),
         Ok(_) => Err(io::Error::other("somebody changes it at the moment")),
         Err(error) => Err(error),
     };
-    moved(step, &temporary, path)?;
+    moved(step, &temporary)?;
     keep(directory_of(path))
 }
 
 /// A record, which is hak's own and may be replaced.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary(path);
     written(&temporary, bytes, 0o644, None)?;
-    moved(fs::rename(&temporary, path), &temporary, path)?;
+    moved(fs::rename(&temporary, path), &temporary)?;
     keep(directory_of(path))
 }
 
 /// Nothing, if there is none.
-pub fn remove(path: &Path) -> Result<()> {
+pub fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => at(path, other),
+        other => other,
     }
-}
-
-/// What a killed hak left beside a file. A directory of that name is somebody else's.
-pub fn remove_temporary(path: &Path) -> Result<()> {
-    let temporary = temporary(path);
-    if temporary.symlink_metadata().is_ok_and(|its| its.is_dir()) { Ok(()) } else { remove(&temporary) }
 }
 
 /// The directories that have to be made for a file, outermost first.
@@ -129,11 +115,11 @@ fn open_up(path: &Path) -> io::Result<()> {
     directory.set_permissions(Permissions::from_mode(0o755))
 }
 
-pub fn make_directory(path: &Path) -> Result<()> {
+pub fn make_directory(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o755).create(path) {
-        Ok(()) => at(path, open_up(path)),
+        Ok(()) => open_up(path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(error) => at(path, Err(error)),
+        Err(error) => Err(error),
     }
 }
 

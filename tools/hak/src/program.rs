@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::elf::{self, Elf};
+use crate::env_command;
 use crate::failure::{CANNOT_RUN, NOT_FOUND, failure};
 
 /// The kernel follows at most this many `#!` lines (BINPRM_MAX_RECURSION).
@@ -186,9 +187,16 @@ fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<
 
     // `env` only hands over: what counts is what it starts.
     if interpreter.file_name() == Some(OsStr::new("env")) {
-        let program = argument.split_whitespace().find(|word| !word.starts_with('-') && !word.contains('='));
-        if let Some(program) = program {
-            let program = find(OsStr::new(program))?;
+        let split = |text: &str| Some(text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect());
+        // The kernel gives it all that follows as one word.
+        let words = if argument.is_empty() { Vec::new() } else { vec![argument.as_bytes().to_vec()] };
+        let started = env_command::started(&words, &split);
+        if let Some(lost) = started.lost {
+            let message = format!("cannot serve {}: its first line takes LD_PRELOAD away ({lost})", path.display());
+            return Err(failure(CANNOT_RUN, message));
+        }
+        if let Some(program) = started.command.first() {
+            let program = find(OsStr::from_bytes(program))?;
             return check_interpreter(&program, library, interpreters_left, &context);
         }
     }

@@ -173,6 +173,8 @@ fn a_users_profile_gets_lines_and_loses_them() {
         .assert()
         .code(2)
         .stderr(contains("it is a link"));
+    fs::hard_link(&profile, tree.path("other name")).unwrap();
+    tree.hak(&install).assert().code(2).stderr(contains("it has other names"));
 }
 
 #[test]

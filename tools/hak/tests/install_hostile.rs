@@ -4,11 +4,11 @@
 mod common;
 
 use std::fs::{self, File};
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use common::trees::{Snapshot, Tree};
 use common::{BINARY, library};
+use predicates::prelude::*;
 use predicates::str::contains;
 use rustix::fs::{FlockOperation, flock};
 
@@ -161,21 +161,61 @@ fn two_at_a_time_do_not_meet() {
     assert_eq!(tree.snapshot(), before);
 }
 
+/// A record that cannot be read is left as it is, and only what it may share with others.
 #[test]
-fn records_that_are_none_stop_it() {
+fn a_record_that_is_none_concerns_itself_alone() {
     let tree = Tree::new();
-    tree.hak(&["install", "program", "cat"]).assert().success();
+    let before = tree.snapshot();
+    for program in ["cat", "ls"] {
+        tree.hak(&["install", "program", program]).assert().success();
+    }
     let record = tree.path("usr/lib/hakmem/installed/program-cat.json");
     let text = fs::read_to_string(&record).unwrap();
-    for damaged in ["", "{}", &text.replace("\"version\": 1", "\"version\": 2")] {
-        fs::write(&record, damaged).unwrap();
-        let before = tree.snapshot();
-        for words in [["install", "program", "ls"].as_slice(), &["uninstall", "--all"], &["install", "list"]] {
-            tree.hak(words).assert().code(2).stderr(contains("is no record of hak"));
+    let of_another = text.replace("\"name\": \"program-cat\"", "\"name\": \"program-ls\"");
+    let relative = text.replace(tree.path("usr").to_str().unwrap(), "usr");
+    let newer = "{\"version\": 2, \"other\": 1}".to_owned();
+    for damaged in [String::new(), "{}".into(), newer, of_another, relative] {
+        fs::write(&record, &damaged).unwrap();
+        let none = contains("program-cat.json is no record of hak");
+        tree.hak(&["install", "list"]).assert().code(2).stdout(contains("program-ls")).stderr(none.clone());
+        tree.hak(&["uninstall", "program-cat"]).assert().code(2).stderr(none.clone());
+        let again = tree.path("usr/bin/cat-2");
+        let install = ["install", "program", "cat", "--as", again.to_str().unwrap()];
+        tree.hak(&install).assert().code(2).stderr(none.clone());
+        tree.hak(&["install", "program", "true"]).assert().success();
+        tree.hak(&["uninstall", "--all"]).assert().code(2).stderr(none);
+        for (name, there) in [("ls", false), ("true", false), ("cat", true)] {
+            assert_eq!(tree.path(&format!("usr/bin/{name}")).exists(), there, "{name}");
         }
-        assert_eq!(tree.snapshot(), before);
+        let served = Command::new(tree.path("usr/bin/cat")).arg("/dev/null").output().unwrap();
+        assert!(served.status.success() && served.stderr.is_empty(), "the library is there: {served:?}");
+        assert_eq!(fs::read_to_string(&record).unwrap(), damaged);
+        fs::write(&record, &text).unwrap();
+        // The last one that was taken back knows of the library.
+        tree.hak(&["uninstall", "program-true"]).assert().success();
+        tree.hak(&["install", "program", "ls"]).assert().success();
     }
+    fs::remove_file(&record).unwrap();
+    assert!(Command::new("mkfifo").arg(&record).status().unwrap().success());
+    tree.hak(&["install", "list"]).assert().code(2).stderr(contains("not a regular file"));
+    fs::remove_file(&record).unwrap();
     fs::write(&record, text).unwrap();
     tree.hak(&["uninstall", "--all"]).assert().success();
-    assert!(!Path::new(&record).exists());
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn what_is_in_the_way_is_named() {
+    let tree = Tree::new();
+    tree.write("usr/bin/.hak-install-cat.tmp/theirs", "", 0o644);
+    let before = tree.snapshot();
+    let way = contains("/usr/bin/.hak-install-cat.tmp: ").and(contains("nothing stays changed"));
+    tree.hak(&["install", "program", "cat"]).assert().code(1).stderr(way);
+    assert_eq!(tree.snapshot(), before);
+    // What comes after is not in the way of taking back.
+    fs::rename(tree.path("usr/bin/.hak-install-cat.tmp"), tree.path("usr/bin/elsewhere")).unwrap();
+    tree.hak(&["install", "program", "cat"]).assert().success();
+    fs::rename(tree.path("usr/bin/elsewhere"), tree.path("usr/bin/.hak-install-cat.tmp")).unwrap();
+    tree.hak(&["uninstall", "program-cat"]).assert().success();
+    assert_eq!(tree.snapshot(), before);
 }

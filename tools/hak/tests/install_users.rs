@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::trees::Tree;
-use common::{BINARY, hak, library, write_script};
+use common::{BINARY, cc, hak, library, write_script};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -101,6 +101,76 @@ fn a_shim_does_not_start_its_wrapper_for_ever() {
     write_script(&real.join("tool"), "#!/bin/sh\necho \"<$1> $LD_PRELOAD\"\n");
     let out = String::from_utf8(run().stdout).unwrap();
     assert!(out.starts_with("<a b> /") && out.contains("libhakmem"), "{out}");
+}
+
+/// The same of shims that are programs, in the same process and in one of their own (`fork`).
+#[test]
+fn a_shim_that_is_a_program_does_not_start_its_wrapper_for_ever() {
+    let tree = Tree::new();
+    for directory in ["shims", "real"] {
+        fs::create_dir(tree.path(directory)).unwrap();
+    }
+    let (usr, real, count) = (tree.path("usr/bin"), tree.path("real"), tree.path("count"));
+    let shim = tree.path("shims/tool");
+    // It gives up by itself, so that a wrapper without a guard fails the test and does not run on.
+    let text = format!(
+        r#"#include <stdio.h>
+           #include <stdlib.h>
+           #include <sys/wait.h>
+           #include <unistd.h>
+           int main(int count, char **words) {{
+             FILE *file = fopen("{}", "a");
+             fputc('x', file);
+             if (ftell(file) > 300) return 9;
+             fclose(file);
+             setenv("PATH", "{}:{}:/usr/bin:/bin", 1);
+             if (FORKS && fork()) {{ int status; wait(&status); return WEXITSTATUS(status); }}
+             execvp("tool", words);
+             return 8;
+           }}"#,
+        count.display(),
+        usr.display(),
+        real.display()
+    );
+    for forks in ["-DFORKS=0", "-DFORKS=1"] {
+        cc(&shim, &text, &[forks]);
+        tree.hak(&["install", "program", shim.to_str().unwrap()]).assert().success();
+        let run = || {
+            fs::write(&count, "").unwrap();
+            let mut command = Command::new(usr.join("tool"));
+            // What a caller has in it need not be a wrapper's, nor a number.
+            command.env("HAK_STARTED", "1:08:x").env("hak_self", "mine");
+            command.arg("a b").env_remove("LD_PRELOAD").output().unwrap()
+        };
+        let alone = run();
+        assert_eq!(alone.status.code(), Some(126), "{alone:?}");
+        assert!(String::from_utf8_lossy(&alone.stderr).contains("starts it again"), "{alone:?}");
+        write_script(&real.join("tool"), "#!/bin/sh\necho \"<$1> $LD_PRELOAD\"\n");
+        let out = String::from_utf8(run().stdout).unwrap();
+        assert!(out.starts_with("<a b> /") && out.matches("libhakmem").count() == 1, "{out}");
+        fs::remove_file(real.join("tool")).unwrap();
+        tree.hak(&["uninstall", "--all"]).assert().success();
+    }
+}
+
+/// A package that is upgraded puts another file in the program's place, one that is removed none.
+#[test]
+fn a_program_that_is_upgraded_or_gone_is_what_the_wrapper_finds() {
+    let tree = Tree::new();
+    let program = tree.path("tool");
+    fs::copy("/bin/true", &program).unwrap();
+    tree.hak(&["install", "program", program.to_str().unwrap()]).assert().success();
+    fs::remove_file(&program).unwrap();
+    let wrapper = tree.path("usr/bin/tool");
+    let gone = Command::new(&wrapper).output().unwrap();
+    assert_eq!(gone.status.code(), Some(127), "{gone:?}");
+    let said = String::from_utf8(gone.stderr).unwrap();
+    assert!(said.contains("is not there any more") && said.contains(program.to_str().unwrap()), "{said}");
+    write_script(&program, "#!/bin/sh\necho \"new $LD_PRELOAD\"\n");
+    let new = Command::new(&wrapper).env_remove("LD_PRELOAD").output().unwrap();
+    let said = String::from_utf8(new.stdout).unwrap();
+    assert!(said.starts_with("new /") && said.contains("libhakmem"), "{said}");
+    tree.hak(&["uninstall", "program-tool"]).assert().success();
 }
 
 #[test]

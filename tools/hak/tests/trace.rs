@@ -170,7 +170,9 @@ fn what_a_program_becomes_and_cannot_be_recorded_is_said() {
     run("\"$@\"; exit 0", &fixed).success();
     let unrecorded = "what the program became by exec is not recorded: ";
     for script in ["exec env -i \"$@\"", "LD_PRELOAD= exec \"$@\""] {
-        run(script, &bench.program).code(1).stderr(contains(unrecorded).and(contains("was not loaded, or could not open")));
+        run(script, &bench.program)
+            .code(1)
+            .stderr(contains(unrecorded).and(contains("was not loaded, or could not open")));
     }
     run("exec \"$@\"", &fixed).code(1).stderr(contains(unrecorded));
     let limited = run("ulimit -v 400000; exec \"$@\"", &bench.program).code(1);

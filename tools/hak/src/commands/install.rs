@@ -9,7 +9,7 @@ use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
 use crate::install::arguments::{Install, Uninstall, What};
 use crate::install::changes::{self, Change};
 use crate::install::forms::{Form, Trial, Wanted};
-use crate::install::records::{self, Record, Records};
+use crate::install::records::{self, Broken, Record, Records};
 use crate::install::{base_programs, copy, root, trust};
 use crate::{library, output};
 
@@ -33,7 +33,7 @@ pub fn install(arguments: &Install) -> Result<u8> {
         Trial::None => Vec::new(),
         _ => base_programs::known(&described)?,
     };
-    let name = free_name(&records::read_all(&records::directory(&prefix))?, &form);
+    let name = free_name(&records::read_all(&records::directory(&prefix))?.0, &form);
     if arguments.dry_run {
         form.steps.iter().try_for_each(changes::Step::look)?;
         return say_what(&form, known.len(), None);
@@ -81,16 +81,22 @@ fn say_what(form: &Form, tried: usize, undo: Option<&str>) -> Result<u8> {
     Ok(0)
 }
 
+/// What cannot be read is said last, after all that can.
+fn complain(broken: &[Broken]) -> u8 {
+    broken.iter().for_each(|one| output::say(format_args!("hak: {:#}", one.error())));
+    if broken.is_empty() { 0 } else { BAD_INPUT }
+}
+
 fn list(prefix: &Path) -> Result<u8> {
-    let records = records::read_all(&records::directory(prefix))?;
-    if records.is_empty() {
+    let (records, broken) = records::read_all(&records::directory(prefix))?;
+    if records.is_empty() && broken.is_empty() {
         output::print(&format!("nothing is installed below {}\n", prefix.display()))?;
     }
     for one in &records {
         let state = if one.whole { "" } else { "   (half: hak was interrupted)" };
         output::print(&format!("{}   {}{state}\n", one.name, one.target))?;
     }
-    Ok(0)
+    Ok(complain(&broken))
 }
 
 pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
@@ -100,9 +106,12 @@ pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
         return list(&prefix);
     }
     trust::check_prefix(&prefix, &records::directory(&prefix))?;
-    let there = records::read_all(&records::directory(&prefix))?;
+    let (there, broken) = records::read_all(&records::directory(&prefix))?;
     let missing = |name: &&String| !there.iter().any(|one| one.name == **name);
     if let Some(name) = arguments.names.iter().find(missing) {
+        if let Some(one) = broken.iter().find(|one| one.names(name)) {
+            return Err(one.error());
+        }
         let message = format!("{name} is not installed below {} (hak install list)", prefix.display());
         return Err(failure(BAD_INPUT, message));
     }
@@ -121,10 +130,21 @@ pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
         let mut lines = String::new();
         let whole = changes::take_back(&records, &one, !arguments.dry_run, &mut |line| lines += &(line + "\n"));
         output::print(&lines)?;
-        if !whole? {
-            code = SOMETHING_FAILED;
-            output::say(format_args!("hak: {} stays recorded until nothing of it is left", one.name));
+        // One that fails is no reason to keep the others.
+        match whole {
+            Ok(true) => {}
+            Ok(false) => {
+                code = SOMETHING_FAILED;
+                output::say(format_args!("hak: {} stays recorded until nothing of it is left", one.name));
+            }
+            Err(error) => {
+                code = SOMETHING_FAILED;
+                output::say(format_args!("hak: {}: {error:#}", one.name));
+            }
         }
+    }
+    if arguments.all {
+        code = code.max(complain(&broken));
     }
     if arguments.dry_run {
         output::print("nothing is changed (--dry-run)\n")?;

@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use flate2::Crc;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+use crate::failure::{BAD_INPUT, failure};
 use crate::install::files;
 use crate::install::records::{Record, Records};
 
@@ -64,6 +65,8 @@ impl Step {
             Err(error) => return Err(bad(&error.to_string())),
             Ok(its) if its.is_symlink() => return Err(bad("it is a link: name the file that it leads to")),
             Ok(its) if !its.is_file() => return Err(bad("it is not a regular file")),
+            // The others would go on being what it was.
+            Ok(its) if its.nlink() > 1 => return Err(bad("it has other names (hard links), which would not follow")),
             Ok(_) => (fs::read(&path).map_err(|error| bad(&error.to_string()))?, false),
         };
         let newline = if old.is_empty() || old.ends_with(b"\n") { "" } else { "\n" };
@@ -72,7 +75,7 @@ impl Step {
         Ok(Step { change, content: old, mode: 0o644, may_be_there: false })
     }
 
-    fn carry_out(&self) -> io::Result<()> {
+    fn carry_out(&self) -> Result<()> {
         let path = self.change.path();
         match &self.change {
             Change::Made { .. } if self.may_be_there && fs::read(path).is_ok_and(|its| its == self.content) => Ok(()),
@@ -115,26 +118,27 @@ impl Change {
         }
     }
 
-    fn take_back(&self, really: bool) -> io::Result<Back> {
+    fn take_back(&self, really: bool) -> Result<Back> {
         let path = self.path();
-        if really {
-            files::remove(&files::temporary(path))?;
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(Back::Nothing),
+            _ if really => files::remove_temporary(path)?,
+            _ => {}
         }
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Back::Nothing),
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(Back::Nothing),
-            Err(error) => return Err(error),
+            Err(error) => return files::at(path, Err(error)),
             Ok(its) if !its.is_file() => return Ok(Back::Left("is no file of hak's any more")),
             Ok(_) => {}
         }
-        let now = fs::read(path)?;
+        let now = files::at(path, fs::read(path))?;
         match self {
             Change::Made { bytes, crc: its, .. } if now.len() as u64 != *bytes || crc(&now) != *its => {
                 Ok(Back::Left("was changed since"))
             }
             Change::Made { .. } => {
                 if really {
-                    fs::remove_file(path)?;
+                    files::remove(path)?;
                 }
                 Ok(Back::Done("removes"))
             }
@@ -152,7 +156,7 @@ impl Change {
                 let rest = [&now[..at], &now[at + length..]].concat();
                 let empty = *made && rest.is_empty();
                 if really && empty {
-                    fs::remove_file(path)?;
+                    files::remove(path)?;
                 } else if really {
                     files::change(path, &now, &rest)?;
                 }
@@ -162,12 +166,11 @@ impl Change {
     }
 }
 
-fn cannot(path: &Path, error: &io::Error) -> anyhow::Error {
-    failure(SOMETHING_FAILED, format!("{}: {error}", path.display()))
-}
-
 /// Nothing of the kind is installed, nothing is in the way, and the record is there. No file is changed yet.
 fn begin(records: &Records, record: &mut Record, steps: &[Step]) -> Result<()> {
+    if let Some(broken) = records.broken()?.iter().find(|one| one.names(&record.name)) {
+        return Err(broken.error());
+    }
     if let Some(other) = records.all()?.iter().find(|one| one.name == record.name || one.target == record.target) {
         let how = if other.whole { "installed already" } else { "half installed, as hak was interrupted" };
         let message = format!("{} is {how}: hak uninstall {} takes it back", other.target, other.name);
@@ -204,9 +207,9 @@ pub fn carry_out(
         for step in steps {
             look(Some(&step.change))?;
             for one in files::missing_directories(step.change.path()) {
-                files::make_directory(&one).map_err(|error| cannot(&one, &error))?;
+                files::make_directory(&one)?;
             }
-            step.carry_out().map_err(|error| cannot(step.change.path(), &error))?;
+            step.carry_out()?;
         }
         look(None)?;
         records.write(&Record { whole: true, ..record.clone() })
@@ -229,6 +232,7 @@ pub fn carry_out(
 pub fn take_back(records: &Records, record: &Record, really: bool, say: &mut dyn FnMut(String)) -> Result<bool> {
     let others = records.others(&record.name)?;
     let shared = |path: &Path| others.iter().any(|one| one.changes.iter().any(|change| change.path() == path));
+    let broken = records.broken()?;
     let mut nothing_left = true;
     for change in record.changes.iter().rev() {
         let path = change.path();
@@ -236,16 +240,27 @@ pub fn take_back(records: &Records, record: &Record, really: bool, say: &mut dyn
             say(format!("leaves   {} (others use it)", path.display()));
             continue;
         }
+        // Only this record may know of it in the end.
+        if let (true, Some(one)) = (change.is_library(), broken.first()) {
+            nothing_left = false;
+            say(format!("leaves   {}: what {} tells of may load it", path.display(), one.path.display()));
+            continue;
+        }
         // It is the first that was made: what is left of the others may name it, and would complain if it were gone.
         if !nothing_left && change.is_library() {
             say(format!("leaves   {} (what is left may load it)", path.display()));
             continue;
         }
-        let back = change.take_back(really);
-        match back.map_err(|error| cannot(path, &error))? {
-            Back::Nothing => {}
-            Back::Done(what) => say(format!("{what:8} {}", path.display())),
-            Back::Left(reason) => {
+        match change.take_back(really) {
+            Ok(Back::Nothing) => {}
+            Ok(Back::Done(what)) => say(format!("{what:8} {}", path.display())),
+            Err(error) => {
+                nothing_left = false;
+                let (path, error) = (path.display().to_string(), error.to_string());
+                let reason = error.strip_prefix(&format!("{path}: ")).unwrap_or(&error);
+                say(format!("leaves   {path}: {reason}"));
+            }
+            Ok(Back::Left(reason)) => {
                 nothing_left = false;
                 say(format!("leaves   {}: it {reason}", path.display()));
             }

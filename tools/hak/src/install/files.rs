@@ -9,8 +9,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
+
+use crate::failure::{SOMETHING_FAILED, failure};
+
+/// The file that it is about need not be the one that is to be there in the end.
+pub fn at<T>(path: &Path, done: io::Result<T>) -> Result<T> {
+    done.map_err(|error| failure(SOMETHING_FAILED, format!("{}: {error}", path.display())))
+}
 
 /// What a path has before it is moved. Left behind only by a tool that was killed, and removed by the next.
 pub fn temporary(path: &Path) -> PathBuf {
@@ -25,17 +33,17 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 /// So that after a loss of power there is not the record without the change, or the other way round.
-fn keep(directory: &Path) -> io::Result<()> {
-    match File::open(directory)?.sync_all() {
+fn keep(directory: &Path) -> Result<()> {
+    match File::open(directory).and_then(|its| its.sync_all()) {
         // Some file systems have no such thing for directories.
         Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(()),
-        other => other,
+        other => at(directory, other),
     }
 }
 
-fn written(path: &Path, bytes: &[u8], mode: u32, like: Option<&fs::Metadata>) -> io::Result<()> {
+fn written(path: &Path, bytes: &[u8], mode: u32, like: Option<&fs::Metadata>) -> Result<()> {
     remove(path)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = at(path, OpenOptions::new().write(true).create_new(true).mode(0o600).open(path))?;
     let whole = (|| {
         file.write_all(bytes)?;
         if let Some(old) = like {
@@ -47,18 +55,18 @@ fn written(path: &Path, bytes: &[u8], mode: u32, like: Option<&fs::Metadata>) ->
     if whole.is_err() {
         let _ = fs::remove_file(path);
     }
-    whole
+    at(path, whole)
 }
 
-fn moved(step: io::Result<()>, temporary: &Path) -> io::Result<()> {
+fn moved(step: io::Result<()>, temporary: &Path, path: &Path) -> Result<()> {
     if step.is_err() {
         let _ = fs::remove_file(temporary);
     }
-    step
+    at(path, step)
 }
 
 /// A new file; an error if there is anything of that name.
-pub fn make(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+pub fn make(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let temporary = temporary(path);
     written(&temporary, bytes, mode, None)?;
     let step = match renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
@@ -66,38 +74,44 @@ pub fn make(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(&temporary, path).and_then(|()| fs::remove_file(&temporary)),
         other => other.map_err(Into::into),
     };
-    moved(step, &temporary)?;
+    moved(step, &temporary, path)?;
     keep(directory_of(path))
 }
 
 /// New bytes for a file that has `old` ones; mode and owner stay.
-pub fn change(path: &Path, old: &[u8], new: &[u8]) -> io::Result<()> {
+pub fn change(path: &Path, old: &[u8], new: &[u8]) -> Result<()> {
     let temporary = temporary(path);
-    let its = fs::symlink_metadata(path)?;
+    let its = at(path, fs::symlink_metadata(path))?;
     written(&temporary, new, its.permissions().mode() & 0o7777, Some(&its))?;
     let step = match fs::read(path) {
         Ok(now) if now == old => fs::rename(&temporary, path),
         Ok(_) => Err(io::Error::other("somebody changes it at the moment")),
         Err(error) => Err(error),
     };
-    moved(step, &temporary)?;
+    moved(step, &temporary, path)?;
     keep(directory_of(path))
 }
 
 /// A record, which is hak's own and may be replaced.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let temporary = temporary(path);
     written(&temporary, bytes, 0o644, None)?;
-    moved(fs::rename(&temporary, path), &temporary)?;
+    moved(fs::rename(&temporary, path), &temporary, path)?;
     keep(directory_of(path))
 }
 
 /// Nothing, if there is none.
-pub fn remove(path: &Path) -> io::Result<()> {
+pub fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+        other => at(path, other),
     }
+}
+
+/// What a killed hak left beside a file. A directory of that name is somebody else's.
+pub fn remove_temporary(path: &Path) -> Result<()> {
+    let temporary = temporary(path);
+    if temporary.symlink_metadata().is_ok_and(|its| its.is_dir()) { Ok(()) } else { remove(&temporary) }
 }
 
 /// The directories that have to be made for a file, outermost first.
@@ -115,11 +129,11 @@ fn open_up(path: &Path) -> io::Result<()> {
     directory.set_permissions(Permissions::from_mode(0o755))
 }
 
-pub fn make_directory(path: &Path) -> io::Result<()> {
+pub fn make_directory(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o755).create(path) {
-        Ok(()) => open_up(path),
+        Ok(()) => at(path, open_up(path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => at(path, Err(error)),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -74,11 +74,14 @@ impl Wanted<'_> {
         for (name, value) in self.env {
             let _ = writeln!(text, "export {name}={}", quote(value));
         }
-        let _ = writeln!(text, "export LD_PRELOAD=\"${{LD_PRELOAD:+$LD_PRELOAD:}}\"{}", quoted(self.library));
+        // What it started may start it again.
+        let _ = writeln!(
+            text,
+            "case :${{LD_PRELOAD-}}: in *:{0}:*) ;; *) export LD_PRELOAD=\"${{LD_PRELOAD:+$LD_PRELOAD:}}\"{0} ;; esac",
+            quoted(self.library)
+        );
         let directory = script.parent().unwrap_or(Path::new("/"));
-        if elf::read(&program)?.is_none() {
-            text += &guard(&script, directory, &program);
-        }
+        text += &guard(&script, directory, &program, elf::read(&program)?.is_none());
         let _ = writeln!(text, "exec {} \"$@\"", quoted(&program));
         let mut remarks = Vec::new();
         let first = env::var_os("PATH").and_then(|path| {
@@ -99,8 +102,7 @@ impl Wanted<'_> {
 
     fn user(&self, profile: Option<&Path>) -> Result<Form> {
         let home = root::home()?;
-        let configuration = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let directory = configuration.unwrap_or_else(|| home.join(".config")).join("environment.d");
+        let directory = root::configuration()?.join("environment.d");
         let file = root::absolute(&directory)?.join(unit::DROP_IN);
         let assignments = |export: &str, library: &str| {
             let mut text = String::new();
@@ -130,7 +132,7 @@ impl Wanted<'_> {
 
     fn service(&self, name: &str, user: bool) -> Result<Form> {
         let unit = unit::find(name, user)?;
-        unit.check(self.library, self.described, user)?;
+        let mut remarks = unit.check(self.library, self.described, self.env, user)?;
         if !user {
             copy::check_for_all(self.library)?;
         }
@@ -140,7 +142,6 @@ impl Wanted<'_> {
             let _ = writeln!(text, "Environment={name}={}", value.replace('%', "%%"));
         }
         let _ = writeln!(text, "Environment=LD_PRELOAD={}", self.library());
-        let mut remarks = Vec::new();
         if !unit.verify(&text)? {
             remarks.push("there is no systemd-analyze here, so systemd has not looked at the drop-in".into());
         }
@@ -186,30 +187,47 @@ fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// For a program that is itself a script, such as a shim that starts the next of its name along PATH: that would be
-/// the wrapper again, without end. The same process comes twice then, and the wrapper starts what follows both.
-fn guard(script: &Path, directory: &Path, program: &Path) -> String {
+/// More than any program starts itself in itself.
+const MOST_STARTS: u32 = 100;
+
+/// For a program that is gone, after an upgrade say; and for a shim, which starts the next of its name along PATH: that
+/// would be the wrapper again, without end. The wrapper starts what follows both, then. A shim that is a script comes
+/// twice in the same process. Other programs may do that for reasons of their own, and shims may start a process: they
+/// are known by how many starts lie in each other.
+fn guard(script: &Path, directory: &Path, program: &Path, is_script: bool) -> String {
     let quoted = |path: &Path| quote(path.to_str().expect("checked"));
     let name = script.file_name().expect("a file has a name");
+    let twice = if is_script { "*\":$hak_self:\"*) hak_again=yes ;; \"$$:\"" } else { "" };
     format!(
-        r#"self={}
-case ${{HAK_STARTED-}} in
-"$$:"*":$self:"*)
+        r#"hak_self={self_}
+if [ ! -e {program} ]; then
+  echo "$hak_self:" {program} "is not there any more: hak uninstall takes this script away" >&2
+  exit 127
+fi
+hak_started=${{HAK_STARTED-}} hak_again=
+hak_times=${{hak_started#*:}} hak_times=${{hak_times%%:*}}
+case $hak_times in '' | *[!0-9]* | 0?* | ??????*) hak_times=0 ;; esac
+[ "$hak_times" -lt {MOST_STARTS} ] || hak_again=yes
+case $hak_started in
+"$$:"{twice}*) hak_started=${{hak_started#*:*:}} ;;
+*) hak_started=: ;;
+esac
+if [ "$hak_again" ]; then
   IFS=:
   set -f
-  for directory in $PATH; do
-    case $directory in {}|{}) continue ;; esac
-    if [ -f "$directory"/{name} ] && [ -x "$directory"/{name} ]; then exec "$directory"/{name} "$@"; fi
+  for hak_directory in $PATH; do
+    case $hak_directory in {directory}|{theirs}) continue ;; esac
+    if [ -f "$hak_directory"/{name} ] && [ -x "$hak_directory"/{name} ]; then exec "$hak_directory"/{name} "$@"; fi
   done
-  echo "$self: what it starts starts it again: hak uninstall it, and name the program itself to hak install" >&2
-  exit 126 ;;
-"$$:"*) export HAK_STARTED="$HAK_STARTED$self:" ;;
-*) export HAK_STARTED="$$::$self:" ;;
-esac
+  echo "$hak_self: what it starts starts it again: hak uninstall it, and name the program itself to hak install" >&2
+  exit 126
+fi
+export HAK_STARTED="$$:$((hak_times + 1)):${{hak_started:-:}}$hak_self:"
 "#,
-        quoted(script),
-        quoted(directory),
-        quoted(program.parent().unwrap_or(Path::new("/"))),
+        self_ = quoted(script),
+        program = quoted(program),
+        directory = quoted(directory),
+        theirs = quoted(program.parent().unwrap_or(Path::new("/"))),
         name = quoted(Path::new(name)),
     )
 }

@@ -49,6 +49,24 @@ pub struct Records {
     _lock: File,
 }
 
+/// What lies among the records and is none, or one that only a newer hak can read.
+pub struct Broken {
+    pub path: PathBuf,
+    reason: String,
+}
+
+impl Broken {
+    /// Whether a record of that name would be where it is.
+    pub fn names(&self, name: &str) -> bool {
+        self.path.file_stem().is_some_and(|its| its == name)
+    }
+
+    pub fn error(&self) -> anyhow::Error {
+        let message = format!("{} is no record of hak: {}", self.path.display(), self.reason);
+        failure(BAD_INPUT, message + "; nothing of what it tells of is taken back")
+    }
+}
+
 fn cannot(path: &Path, error: &dyn std::fmt::Display) -> anyhow::Error {
     failure(SOMETHING_FAILED, format!("{}: {error}", path.display()))
 }
@@ -65,7 +83,7 @@ impl Records {
         let mut made = Vec::new();
         let opened = (|| {
             for one in &missing {
-                files::make_directory(one).map_err(|error| cannot(one, &error))?;
+                files::make_directory(one)?;
                 made.push(one.clone());
             }
             let lock = File::open(&directory).map_err(|error| cannot(&directory, &error))?;
@@ -88,7 +106,11 @@ impl Records {
     }
 
     pub fn all(&self) -> Result<Vec<Record>> {
-        read_all(&self.directory)
+        Ok(read_all(&self.directory)?.0)
+    }
+
+    pub fn broken(&self) -> Result<Vec<Broken>> {
+        Ok(read_all(&self.directory)?.1)
     }
 
     pub fn others(&self, name: &str) -> Result<Vec<Record>> {
@@ -102,13 +124,12 @@ impl Records {
     pub fn write(&self, record: &Record) -> Result<()> {
         let file = self.file(&record.name);
         let text = serde_json::to_string_pretty(record)? + "\n";
-        files::replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))
+        files::replace(&file, text.as_bytes())
     }
 
     pub fn remove(&self, name: &str) -> Result<()> {
         let file = self.file(name);
-        let gone = files::remove(&files::temporary(&file)).and_then(|()| files::remove(&file));
-        gone.map_err(|error| cannot(&file, &error))
+        files::remove_temporary(&file).and_then(|()| files::remove(&file))
     }
 
     /// What is left of the place where there is no record any more: hak may have been killed before the first.
@@ -156,26 +177,50 @@ fn remove_unfinished(directory: &Path) {
     }
 }
 
-/// Without a lock, to be shown; empty where nothing was ever installed.
-pub fn read_all(directory: &Path) -> Result<Vec<Record>> {
+/// Without a lock, to be shown; empty where nothing was ever installed. What cannot be read is no reason to be silent
+/// about the others.
+pub fn read_all(directory: &Path) -> Result<(Vec<Record>, Vec<Broken>)> {
+    let (mut records, mut broken) = (Vec::new(), Vec::new());
     let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((records, broken)),
         entries => entries.map_err(|error| cannot(directory, &error))?,
     };
-    let mut records = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| cannot(directory, &error))?.path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let bad = |reason: String| failure(BAD_INPUT, format!("{} is no record of hak: {reason}", path.display()));
-        let bytes = fs::read(&path).map_err(|error| bad(error.to_string()))?;
-        let record: Record = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
-        if record.version > VERSION {
-            return Err(bad("a newer hak has written it".into()));
+        match read(&path) {
+            Ok(record) => records.push(record),
+            Err(reason) => broken.push(Broken { path, reason }),
         }
-        records.push(record);
     }
     records.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(records)
+    broken.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok((records, broken))
+}
+
+fn read(path: &Path) -> Result<Record, String> {
+    // Nothing that has to be waited for.
+    if !path.metadata().map_err(|error| error.to_string())?.is_file() {
+        return Err("it is not a regular file".into());
+    }
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    // What a newer one looks like need not be known to say that it is.
+    let its: Versioned = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    if its.version > VERSION {
+        return Err("a newer hak has written it".into());
+    }
+    let record: Record = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    if path.file_stem().is_none_or(|its| its != record.name.as_str()) {
+        return Err(format!("it is that of {}", record.name));
+    }
+    if record.changes.iter().any(|change| !change.path().is_absolute() || change.path().file_name().is_none()) {
+        return Err("it names a file that is not absolute".into());
+    }
+    Ok(record)
 }

@@ -50,6 +50,13 @@ pub fn home() -> Result<PathBuf> {
     }
 }
 
+/// The user's configuration, as the user's systemd looks for it.
+pub fn configuration() -> Result<PathBuf> {
+    let home = home()?;
+    let named = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    Ok(named.unwrap_or_else(|| home.join(".config")))
+}
+
 /// Without `.` and `..`, and as text, since it is recorded as JSON.
 pub fn absolute(path: &Path) -> Result<PathBuf> {
     let bad = |reason: &str| failure(BAD_INPUT, format!("{}: {reason}", path.display()));

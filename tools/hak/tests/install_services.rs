@@ -132,6 +132,7 @@ fn drop_ins_of_other_names_are_read() {
         ("a-b-c", "a-b-.service.d"),
         ("a-b-d", "a-.service.d"),
         ("i-j@k", "i-@.service.d"),
+        ("m-n@o", "m-.service.d"),
         ("own", "also.service.d"),
         ("also", "also.service.d"),
     ] {

@@ -67,13 +67,15 @@ fn instance_of(name: &str, other: &str) -> String {
     if instance == "@" && its.len() > 1 { format!("{before}{its}{SUFFIX}") } else { name.to_owned() }
 }
 
-/// The name itself, its template, and both with what is before each dash: `a-b@c` is `a-@c` and `a-@`, too.
+/// The name itself, its template, and both with what is before each dash: `a-b@c` is `a-@c`, `a-@` and `a-`, too.
 fn variants(name: &str) -> Vec<String> {
     let mut all = vec![name.to_owned()];
     all.extend(template(name).into_iter().flat_map(|one| variants(&one)));
     let (before, instance) = parts(name);
     let shorter = before.strip_suffix('-').unwrap_or(before);
     if let Some(at) = shorter.rfind('-') {
+        // What a template is cut to is none, to systemd.
+        let instance = if instance == "@" { "" } else { instance };
         all.extend(variants(&format!("{}{instance}{SUFFIX}", &shorter[..=at])));
     }
     all
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(variants("a-b-c.service"), ["a-b-c.service", "a-b-.service", "a-.service"]);
         assert_eq!(
             variants("a-b@c-d.service"),
-            ["a-b@c-d.service", "a-b@.service", "a-@.service", "a-@c-d.service", "a-@.service"]
+            ["a-b@c-d.service", "a-b@.service", "a-.service", "a-@c-d.service", "a-@.service"]
         );
         assert_eq!(variants("a-.service"), ["a-.service"]);
     }

@@ -179,6 +179,62 @@ fn what_a_program_becomes_and_cannot_be_recorded_is_said() {
     limited.stderr(contains(unrecorded).and(contains("it could not map the memory that it shares with hak")));
 }
 
+/// The tracer as it is for 64-bit Arm, in an emulator: its events, from several threads, are read here as they were
+/// written there. Behind it is the C library's malloc by hakmem's names.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_is_recorded_on_another_machine_is_read() {
+    const ALLOCATOR: &str = "#include <stddef.h>
+        void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+        void *__libc_memalign(size_t, size_t), __libc_free(void *);
+        void *hak_malloc(size_t bytes) { return __libc_malloc(bytes); }
+        void *hak_calloc(size_t count, size_t bytes) { return __libc_calloc(count, bytes); }
+        void *hak_realloc(void *block, size_t bytes) { return __libc_realloc(block, bytes); }
+        void *hak_aligned_alloc(size_t alignment, size_t bytes) { return __libc_memalign(alignment, bytes); }
+        int hak_posix_memalign(void **out, size_t alignment, size_t bytes) {
+          *out = __libc_memalign(alignment, bytes);
+          return *out == NULL ? 12 : 0;
+        }
+        void hak_free(void *block) { __libc_free(block); }
+        void hak_free_sized(void *block, size_t bytes) { __libc_free(block); }
+        void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) { __libc_free(block); }";
+    let bench = Bench::new();
+    let compiled = |name: &str, source: &str, words: &[&str]| {
+        let file = bench.path(&format!("{name}.c"));
+        fs::write(&file, source).unwrap();
+        let helpers = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/helpers");
+        let mut command = Command::new("aarch64-linux-gnu-gcc");
+        command.args(["-std=gnu17", "-O2", "-fno-builtin", "-pthread", helpers]).args(words).arg(&file);
+        command.arg("-o").arg(bench.path(name)).status().is_ok_and(|status| status.success())
+    };
+    let emulator = ["qemu-aarch64", "aarch64-linux-gnu-gcc"].map(|name| Command::new(name).arg("--version").output());
+    if emulator.iter().any(Result::is_err) {
+        eprintln!("no compiler or no emulator for 64-bit Arm");
+        return;
+    }
+    let tracer = include_str!("../helpers/trace.c");
+    let shared = ["-shared", "-fPIC", "-fexceptions", "-ftls-model=initial-exec", "-Wl,-Bsymbolic-functions"];
+    assert!(compiled("tracer.so", tracer, &shared) && compiled("allocator.so", ALLOCATOR, &["-shared", "-fPIC"]));
+    assert!(compiled("program", PROGRAM, &[]));
+    let trace = bench.path("trace");
+    let script = "LD_PRELOAD= exec qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD=$1/tracer.so:$1/allocator.so \
+                  $1/program threads";
+    let mut command = hak();
+    command.args(["trace", "--library"]).arg(library()).arg("-o").arg(&trace).args(["--", "sh", "-c", script, "sh"]);
+    // What signals the emulator catches says nothing of the program, so hak takes it for one that was not recorded.
+    command.arg(bench.directory.path()).assert().code(1).stderr(contains("what the program became by exec"));
+    let facts = explained(&trace);
+    let blocks = 4 * 20_000;
+    assert_eq!((&facts["threads"], &facts["frees_by_others"]), (&5.into(), &blocks.into()), "{facts}");
+    // Those of the shell beside, which was traced before it became the emulator.
+    assert_eq!(facts["reallocations"].as_i64().unwrap() / 100, 2 * blocks / 1000, "{facts}");
+    let all = blocks + 4 * 5000;
+    assert!((all..all + 500).contains(&facts["allocations"].as_i64().unwrap()), "{facts}");
+    for figure in ["lost", "unknown", "implied"] {
+        assert_eq!(facts[figure], 0, "{figure}");
+    }
+}
+
 #[test]
 fn a_program_that_is_killed_has_a_whole_trace() {
     let bench = Bench::new();

@@ -98,7 +98,9 @@ fn objects(mappings: &[Mapping]) -> Vec<Object<'_>> {
             None => objects.push(Object { path: &mapping.path, mappings: vec![mapping] }),
         }
     }
-    objects.retain(|object| object.mappings.iter().any(|mapping| mapping.executable));
+    // Of a process in an emulator, no code is executable; a library that is linked statically is not found there.
+    let may_be_it = |object: &Object| object.path.rsplit('/').next().is_some_and(|name| name.starts_with("libhakmem"));
+    objects.retain(|object| may_be_it(object) || object.mappings.iter().any(|mapping| mapping.executable));
     objects
 }
 
@@ -151,4 +153,28 @@ fn marked(target: &Target, object: &Object) -> Option<u64> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_library_may_be() {
+        let of = |path: &str, executable| Mapping {
+            from: 0,
+            to: 4096,
+            readable: true,
+            writable: false,
+            executable,
+            offset: 0,
+            inode: 1,
+            path: path.into(),
+        };
+        // The second one as in an emulator.
+        let all =
+            [of("/bin/a", true), of("/a/libhakmem.so.0.1.0", false), of("/hakmem/data", false), of("/a/b.so", false)];
+        let paths: Vec<&str> = objects(&all).iter().map(|object| object.path).collect();
+        assert_eq!(paths, ["/bin/a", "/a/libhakmem.so.0.1.0"]);
+    }
 }

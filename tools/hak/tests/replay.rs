@@ -4,8 +4,9 @@
 mod common;
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{BINARY, cc, hak, library};
 use predicates::str::contains;
@@ -62,6 +63,40 @@ fn a_replay_has_the_peak_of_the_program() {
     assert!((peak / real - 1.0).abs() < 0.03, "{peak} KiB, and the program {real}");
     let less = replayed(&trace, &["--allocators", "hakmem", "--rounds", "1", "--touch", "none"]);
     assert!(less["allocators"][0]["rounds"][0]["peak_kib"].as_f64().unwrap() < peak / 2.0, "{less}");
+}
+
+/// Of a real program, with blocks of many sizes: what its heap has when it has allocated all, as it is seen from outside.
+#[test]
+fn a_replay_has_the_peak_of_a_python_program() {
+    const SCRIPT: &str = "import sys
+records = [{'id': i, 'name': 'n%d' % i, 'data': b'x' * (i * 7919 % 8000), 'tags': list(range(i % 20))} for i in range(15000)]
+print('grown', flush=True)
+sys.stdin.readline()";
+    let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let python = String::from_utf8(python.stdout).unwrap();
+    let words = [python.trim(), "-c", SCRIPT];
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace");
+    let mut command = hak();
+    command.env("PYTHONMALLOC", "malloc").env("PYTHONHASHSEED", "0").args(["trace", "--library"]).arg(library());
+    command.arg("--output").arg(&trace).arg("--").args(words).assert().success();
+
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env("PYTHONMALLOC", "malloc").env("PYTHONHASHSEED", "0").env("LD_PRELOAD", library());
+    let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut grown = [0; 6];
+    program.stdout.as_mut().unwrap().read_exact(&mut grown).unwrap();
+    let output = hak().arg("inspect").arg(program.id().to_string()).args(["--json", "-"]).output().unwrap();
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let real = seen["resident"].as_f64().unwrap() / 1024.0;
+    assert!(real > 50.0 * 1024.0, "{real}");
+
+    let value = replayed(&trace, &["--allocators", "hakmem", "--rounds", "3"]);
+    let rounds = value["allocators"][0]["rounds"].as_array().unwrap();
+    let peak = middle(rounds.iter().map(|round| round["peak_kib"].as_f64().unwrap()).collect());
+    assert!((peak / real - 1.0).abs() < 0.03, "{peak} KiB, and the program {real}");
 }
 
 /// What all threads have at the same time, they have in the replay, whose own stacks and buffers do not count: the

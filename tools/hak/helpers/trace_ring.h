@@ -140,7 +140,7 @@ static bool is_reader_gone(void) {
 }
 
 /* Whether there is room. Where there is none it waits, and gives up for good when nobody reads. */
-static bool make_room(struct ring *ring, uint64_t head, uint64_t *until) {
+static __attribute__((noinline, cold)) bool make_room(struct ring *ring, uint64_t head, uint64_t *until) {
   for (bool has_waited = false;; has_waited = true) {
     bool is_stopped = atomic_load_explicit(&region->stopped, memory_order_relaxed) != 0;
     if (is_stopped || (has_waited && is_reader_gone())) {

@@ -56,6 +56,7 @@ impl Callers {
         self.threads.len() as u64
     }
 
+    #[inline]
     pub fn call(&mut self, ring: usize, raw: Raw) -> Option<Call> {
         if ring >= self.rings.len() {
             self.rings.resize(ring + 1, Ring::default());

@@ -65,6 +65,7 @@ impl Encoder {
         self.columns[OPS].len()
     }
 
+    #[inline]
     pub fn add(&mut self, call: &Call) {
         let memory = &mut self.memory;
         let mut op = call.op;
@@ -113,18 +114,16 @@ impl Encoder {
         self.columns[OPS].push(op);
     }
 
-    /// The calls since the last time.
-    pub fn group(&mut self) -> Vec<u8> {
-        let length: usize = self.columns.iter().map(Vec::len).sum();
-        let mut bytes = Vec::with_capacity(length + 64);
-        put(&mut bytes, self.memory.calls);
+    /// The calls since the last time, in place of what is in `bytes`.
+    pub fn group(&mut self, bytes: &mut Vec<u8>) {
+        bytes.clear();
+        put(bytes, self.memory.calls);
         self.memory.calls += self.pending() as u64;
-        self.columns.iter().for_each(|column| put(&mut bytes, column.len() as u64));
+        self.columns.iter().for_each(|column| put(bytes, column.len() as u64));
         for column in &mut self.columns {
             bytes.extend_from_slice(column);
             column.clear();
         }
-        bytes
     }
 }
 
@@ -238,7 +237,13 @@ mod tests {
     fn encoded() -> Vec<u8> {
         let mut encoder = Encoder::new();
         some_calls().iter().for_each(|call| encoder.add(call));
-        encoder.group()
+        group(&mut encoder)
+    }
+
+    fn group(encoder: &mut Encoder) -> Vec<u8> {
+        let mut bytes = vec![1; 10];
+        encoder.group(&mut bytes);
+        bytes
     }
 
     #[test]
@@ -248,7 +253,7 @@ mod tests {
         // In several groups, each with what the former ones have taught.
         for part in some.chunks(130) {
             part.iter().for_each(|call| encoder.add(call));
-            decoder.decode(&encoder.group(), &mut calls).unwrap();
+            decoder.decode(&group(&mut encoder), &mut calls).unwrap();
         }
         assert_eq!(calls, some);
     }
@@ -266,7 +271,7 @@ mod tests {
             add(FREE, address, 0);
             add(MALLOC, address, 33 + number % 16);
         }
-        let bytes = encoder.group().len();
+        let bytes = group(&mut encoder).len();
         // An op and a size for each; an address of at most 3 bytes for each free, and of one at the start.
         assert!(bytes < 1000 * 3 + 1000 * 4 + 1000 * 2 + 100, "{bytes}");
     }

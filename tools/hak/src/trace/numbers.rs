@@ -3,7 +3,23 @@
 
 use anyhow::{Result, bail};
 
-pub fn put(bytes: &mut Vec<u8>, mut number: u64) {
+#[inline]
+pub fn put(bytes: &mut Vec<u8>, number: u64) {
+    // Without a branch, as how long a number is can hardly be foretold: four bytes, of which those stay that count.
+    if number < 1 << 28 {
+        let low = number as u32;
+        let spread = low & 0x7f | (low & 0x3f80) << 1 | (low & 0x1f_c000) << 2 | (low & 0xfe0_0000) << 3;
+        let length = (low | 1).ilog2() / 7 + 1;
+        let goes_on = 0x0080_8080 & ((1u32 << (8 * (length - 1))) - 1);
+        bytes.extend_from_slice(&(spread | goes_on).to_le_bytes());
+        bytes.truncate(bytes.len() - 4 + length as usize);
+    } else {
+        put_long(bytes, number);
+    }
+}
+
+#[cold]
+fn put_long(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -50,7 +66,8 @@ mod tests {
     #[test]
     fn every_number_comes_back() {
         let mut bytes = Vec::new();
-        let numbers = [0, 1, 127, 128, 16383, 16384, u64::MAX >> 1, u64::MAX];
+        let ends = (1..64).flat_map(|bits| [(1 << bits) - 1, 1 << bits]);
+        let numbers: Vec<u64> = ends.chain([0, u64::MAX]).collect();
         let differences = [0, -1, 1, 63, -64, 64, i64::MIN, i64::MAX];
         numbers.iter().for_each(|number| put(&mut bytes, *number));
         differences.iter().for_each(|number| put_signed(&mut bytes, *number));
@@ -58,6 +75,17 @@ mod tests {
         numbers.iter().for_each(|number| assert_eq!(take(&mut rest).unwrap(), *number));
         differences.iter().for_each(|number| assert_eq!(take_signed(&mut rest).unwrap(), *number));
         assert!(rest.is_empty() && take(&mut rest).is_err());
+    }
+
+    #[test]
+    fn none_takes_more_bytes_than_it_needs() {
+        for bits in 1..=64 {
+            for number in [u64::MAX >> (64 - bits), 1 << (bits - 1)] {
+                let mut bytes = Vec::new();
+                put(&mut bytes, number);
+                assert_eq!(bytes.len(), (bits as usize).div_ceil(7), "{number}");
+            }
+        }
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub struct Predictor {
 }
 
 /// Steps of 16 bytes, and four for each doubling above 1 KiB; all large ones are one.
+#[inline]
 fn class_of(size: u64) -> usize {
     if size <= 1024 {
         return size.div_ceil(16) as usize;
@@ -54,11 +55,13 @@ impl Predictor {
     }
 
     /// Where a block of that size will be, and what to tell its place from if it is not there.
+    #[inline]
     pub fn allocation(&self, thread: u32, size: u64) -> (u64, u64) {
         let (group, class) = (&self.groups[thread as usize % GROUPS], class_of(size));
         (group.freed[class][group.top[class] as usize % DEPTH], group.allocated[class])
     }
 
+    #[inline]
     pub fn allocated(&mut self, thread: u32, size: u64, address: u64) {
         let (group, class) = (&mut self.groups[thread as usize % GROUPS], class_of(size));
         let top = &mut group.top[class];
@@ -73,11 +76,13 @@ impl Predictor {
     }
 
     /// What the thread allocated last, and what it freed last.
+    #[inline]
     pub fn free(&self, thread: u32) -> (u64, u64) {
         let group = &self.groups[thread as usize % GROUPS];
         (group.last_allocated, group.last_freed)
     }
 
+    #[inline]
     pub fn freed(&mut self, thread: u32, address: u64) {
         let class = self.classes[unit(address)] as usize;
         let group = &mut self.groups[thread as usize % GROUPS];

@@ -57,6 +57,7 @@ pub struct Raw {
 }
 
 impl Raw {
+    #[inline]
     fn of(first: u64, second: u64) -> Raw {
         Raw {
             number: (first >> (64 - NUMBER_LOW_BITS)) as u32 | ((second >> SIZE_BITS) as u32) << NUMBER_LOW_BITS,
@@ -117,6 +118,7 @@ impl Region {
         unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(at).cast()) }
     }
 
+    #[inline]
     fn long(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at <= BYTES - 8);
         // SAFETY: as above.
@@ -176,6 +178,7 @@ impl Region {
         tail..head.clamp(tail, tail + RING_EVENTS)
     }
 
+    #[inline]
     pub fn event(&self, ring: usize, index: u64) -> Raw {
         let at = EVENTS + (ring * RING_EVENTS as usize + (index % RING_EVENTS) as usize) * EVENT_BYTES;
         Raw::of(self.long(at).load(Ordering::Relaxed), self.long(at + 8).load(Ordering::Relaxed))

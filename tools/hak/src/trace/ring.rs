@@ -80,6 +80,7 @@ impl Order {
         count
     }
 
+    #[inline]
     fn take(&mut self, ring: usize, raw: Raw, step: &mut impl FnMut(Step)) {
         // The lowest bits tell how far it is from the next one.
         let distance = raw.number.wrapping_sub(self.next as u32).cast_signed();
@@ -104,6 +105,7 @@ impl Order {
         self.kept[distance] = Some((ring, raw));
     }
 
+    #[inline]
     fn give(&mut self, ring: usize, raw: Raw, step: &mut impl FnMut(Step)) {
         while let Some((_, microseconds)) = self.times.front().copied().filter(|(number, _)| *number < self.next) {
             self.times.pop_front();

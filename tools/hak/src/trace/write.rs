@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 use zstd::bulk::Compressor;
-use zstd::zstd_safe::CParameter;
+use zstd::zstd_safe::{CParameter, compress_bound};
 
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
 use crate::trace::call::{Call, REALLOC_FROM, TIME};
@@ -21,6 +21,8 @@ pub const MAGIC: &[u8; 16] = b"hakmem trace\r\n\x1a2";
 pub const HEADER: u8 = b'H';
 pub const CALLS: u8 = b'C';
 pub const FOOTER: u8 = b'F';
+/// The letter, and two lengths.
+const PART_HEAD: usize = 9;
 /// The program may have to wait for it.
 const LEVEL: i32 = 1;
 
@@ -29,6 +31,9 @@ pub struct Writer {
     name: String,
     compressor: Compressor<'static>,
     encoder: Encoder,
+    /// Of calls, and of a part of the file: kept, as to ask for so much memory again and again costs more than a little.
+    bytes: Vec<u8>,
+    part: Vec<u8>,
     /// So much is whole.
     written: u64,
     pub events: u64,
@@ -40,12 +45,22 @@ impl Writer {
         let file = File::create(path).map_err(|error| failure(BAD_INPUT, format!("cannot write {name}: {error}")))?;
         let mut compressor = Compressor::new(LEVEL)?;
         compressor.set_parameter(CParameter::ChecksumFlag(true))?;
-        let mut writer = Writer { file, name, compressor, encoder: Encoder::new(), written: 0, events: 0 };
+        let mut writer = Writer {
+            file,
+            name,
+            compressor,
+            encoder: Encoder::new(),
+            bytes: Vec::new(),
+            part: Vec::new(),
+            written: 0,
+            events: 0,
+        };
         writer.append(MAGIC)?;
         writer.part_of(HEADER, header)?;
         Ok(writer)
     }
 
+    #[inline]
     pub fn add(&mut self, call: &Call) -> Result<()> {
         self.events += u64::from(call.op != TIME && call.op != REALLOC_FROM);
         self.encoder.add(call);
@@ -56,8 +71,11 @@ impl Writer {
         if self.encoder.pending() == 0 {
             return Ok(());
         }
-        let bytes = self.encoder.group();
-        self.part(CALLS, &bytes)
+        let mut bytes = std::mem::take(&mut self.bytes);
+        self.encoder.group(&mut bytes);
+        let done = self.part(CALLS, &bytes);
+        self.bytes = bytes;
+        done
     }
 
     pub fn finish(mut self, footer: &Footer) -> Result<u64> {
@@ -72,12 +90,16 @@ impl Writer {
     }
 
     fn part(&mut self, letter: u8, bytes: &[u8]) -> Result<()> {
-        let packed = self.compressor.compress(bytes)?;
-        let mut part = vec![letter];
-        part.extend_from_slice(&u32::try_from(packed.len())?.to_le_bytes());
-        part.extend_from_slice(&u32::try_from(bytes.len())?.to_le_bytes());
-        part.extend_from_slice(&packed);
-        self.append(&part)
+        let mut part = std::mem::take(&mut self.part);
+        let most = PART_HEAD + compress_bound(bytes.len());
+        part.resize(part.len().max(most), 0);
+        let packed = self.compressor.compress_to_buffer(bytes, &mut part[PART_HEAD..])?;
+        part[0] = letter;
+        part[1..5].copy_from_slice(&u32::try_from(packed)?.to_le_bytes());
+        part[5..PART_HEAD].copy_from_slice(&u32::try_from(bytes.len())?.to_le_bytes());
+        let done = self.append(&part[..PART_HEAD + packed]);
+        self.part = part;
+        done
     }
 
     /// If it cannot be written as a whole, nothing of it stays, where the file can be cut.

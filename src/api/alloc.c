@@ -157,8 +157,21 @@ static void free_checked(void *block, size_t bytes, bool may_be_shrunk) {
   else error_report(ERROR_SIZE_MISMATCH, block, alloc_usable_size(block), bytes);
 }
 
-HAK_NOINLINE void alloc_free_sized_slow(void *block, size_t bytes) { free_checked(block, bytes, true); }
-HAK_NOINLINE void alloc_delete_sized_slow(void *block, size_t bytes) { free_checked(block, bytes, false); }
+/* alloc_free_sized_fast beyond tiny sizes: a block of ours whose class is the size's own. */
+HAK_INLINE bool free_sized_above_tiny(void *block, size_t bytes) {
+  size_t unit = map_unit_of(block);
+  if (bytes <= TINY_MAX_BYTES || bytes > LARGE_MAX_BYTES || HAK_UNLIKELY(unit >= the_map.units)) return false;
+  heap_t *heap = the_heap;
+  size_t size_class = atomic32_load_relaxed(map_word(unit)) ^ heap->id_word;
+  return size_class == size_class_above_tiny(bytes) && magazine_push(heap, size_class, block);
+}
+
+HAK_NOINLINE void alloc_free_sized_slow(void *block, size_t bytes) {
+  if (!free_sized_above_tiny(block, bytes)) free_checked(block, bytes, true);
+}
+HAK_NOINLINE void alloc_delete_sized_slow(void *block, size_t bytes) {
+  if (!free_sized_above_tiny(block, bytes)) free_checked(block, bytes, false);
+}
 
 /* ---- calloc --------------------------------------------------------------------*/
 
@@ -237,14 +250,10 @@ static void *grow_single(void *block, uint32_t word, size_t bytes) {
   return moved;
 }
 
-static void *realloc_class(void *block, uint32_t word, size_t bytes) {
+/* Apart, so that a block that stays needs no register kept. */
+static HAK_NOINLINE void *realloc_elsewhere(void *block, uint32_t word, size_t bytes) {
   unsigned size_class = word_kind(word);
   size_t old_bytes = size_classes[size_class].block_bytes;
-  if (slab_block_number(block, slab_first_unit((unit_t)map_unit_of(block), size_class), size_class) < 0) {
-    error_report(ERROR_INTERIOR_FREE, block, old_bytes, 0);
-    return no_memory();
-  }
-  if (size_stays_when_shrunk(old_bytes, bytes)) return block;
   if (bytes < old_bytes) return realloc_smaller(block, old_bytes, bytes);
   if (size_class_is_single(size_class)) {
     record_changes(block);
@@ -257,6 +266,19 @@ static void *realloc_class(void *block, uint32_t word, size_t bytes) {
   if (moved == NULL) moved = realloc_by_copy(block, old_bytes, bytes);
   if (HAK_UNLIKELY(moved == NULL) && size_class_is_single(size_class)) record_changed(block); /* it stays */
   return moved;
+}
+
+static HAK_COLD void *realloc_interior(void *block, size_t block_bytes) {
+  error_report(ERROR_INTERIOR_FREE, block, block_bytes, 0);
+  return no_memory();
+}
+
+HAK_INLINE void *realloc_class(void *block, uint32_t word, size_t bytes) {
+  unsigned size_class = word_kind(word);
+  size_t old_bytes = size_classes[size_class].block_bytes;
+  if (HAK_UNLIKELY(slab_block_number(block, slab_first_unit((unit_t)map_unit_of(block), size_class), size_class) < 0))
+    return realloc_interior(block, old_bytes);
+  return size_stays_when_shrunk(old_bytes, bytes) ? block : realloc_elsewhere(block, word, bytes);
 }
 
 /* One that was made huge by its alignment may be smaller than that, and grow. */

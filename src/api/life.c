@@ -62,9 +62,7 @@ __attribute__((constructor(101))) static void start(void) {
   bool is_meant = config()->sample_parent == 0 || config()->sample_parent == os_parent_id();
   if (config()->sample_bytes != 0 && is_meant) record_start(config()->sample_bytes);
   thread_prepare();
-  /* The first one makes the system prepare for it, which takes some microseconds while
-   * there is one thread, and ten milliseconds when there are several: for claims. */
-  os_fence_all_threads();
+  os_prepare_fences(); /* for claims, while there is one thread */
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

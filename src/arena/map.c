@@ -269,9 +269,8 @@ static size_t scatter(size_t number) { return (number * 0x9E3779B97F4A7C15u) >> 
  * virtual machines of languages begin at a quarter. Random, as the probe is. */
 static bool place_planned(size_t bytes) {
   enum { TRIES = 4 };
-  char *probe = os_reserve(os_page_bytes());
+  const char *probe = os_probe();
   if (probe == NULL) return false;
-  os_release(probe, os_page_bytes());
   size_t span = (size_t)1 << log2_floor((uintptr_t)probe), from = span / 8 * 3;
   if (bytes > span / 8) from = span / 4;
   if (bytes > span / 2 - from) return false;

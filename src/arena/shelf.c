@@ -8,7 +8,7 @@ typedef struct {
 
 atomic32 shelf_opened;
 
-static board_t boards[SHELF_LENGTHS];
+static HAK_RARELY_USED board_t boards[SHELF_LENGTHS];
 
 /* What is known of the runs of a length. Relaxed: a hint, written when it changes alone. */
 enum { NEVER_GIVEN, GIVEN, WANTED_AGAIN };

@@ -26,6 +26,8 @@
 #define HAK_COLD __attribute__((noinline, cold))
 #define HAK_INLINE static inline __attribute__((always_inline))
 #define HAK_CACHE_LINE 64
+/* Variables of kilobytes that most processes never touch: they lie behind all others, which so share pages. */
+#define HAK_RARELY_USED __attribute__((section(".bss.rarely_used")))
 
 #define HAK_KIB(n) ((size_t)(n) << 10)
 #define HAK_MIB(n) ((size_t)(n) << 20)

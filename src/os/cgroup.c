@@ -7,9 +7,10 @@
 
 /* Not on the stack: a program's own may be small, and one thread reads at a time. */
 enum { PATH_BYTES = 4096, LINE_BYTES = 4096, CHUNK_BYTES = 4096 };
-static char chunk[CHUNK_BYTES], line[LINE_BYTES], file_path[2 * PATH_BYTES];
-static char group_path[PATH_BYTES];                    /* of the process, below the hierarchy's root      */
-static char mount_root[PATH_BYTES], mount[PATH_BYTES]; /* which part of the hierarchy is seen, and where  */
+static HAK_RARELY_USED char chunk[CHUNK_BYTES], line[LINE_BYTES], file_path[2 * PATH_BYTES];
+static HAK_RARELY_USED char group_path[PATH_BYTES]; /* of the process, below the hierarchy's root      */
+static HAK_RARELY_USED char mount_root[PATH_BYTES],
+    mount[PATH_BYTES]; /* which part of the hierarchy is seen, and where  */
 
 /* ---- Files, line by line ---------------------------------------------------------*/
 typedef struct {
@@ -186,7 +187,7 @@ static size_t go_to_group(char *directory, size_t most) {
 }
 
 bool cgroup_memory_limit(const char *root, uint64_t *bytes) {
-  static char directory[2 * PATH_BYTES];
+  static HAK_RARELY_USED char directory[2 * PATH_BYTES];
   const version_t *version = find_group(root);
   if (version == NULL || !find_mount(root, version)) return false;
   strcpy(directory, mount);

@@ -167,6 +167,13 @@ void *os_reserve(size_t bytes) {
   return at;
 }
 
+const char *os_probe(void) {
+  if (fault_here()) return NULL;
+  char *at = map(NULL, os_page_bytes(), PROT_NONE, MAP_NORESERVE);
+  if (at != NULL) unmap(at, os_page_bytes());
+  return at;
+}
+
 bool os_map_readable_over(void *at, size_t bytes, const char *name) {
   if (fault_here() || map(at, bytes, PROT_READ, MAP_FIXED | MAP_NORESERVE) == NULL) return false;
   advise(at, bytes, MADV_DONTDUMP);
@@ -395,15 +402,22 @@ void os_close(int fd) { syscall(SYS_close, fd); }
 bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
 
 /* The process has to register once; whether a child inherits that is not documented. */
+static bool register_for_fences(void) {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
 static bool fence(void) {
   if (fault_here() || !os_is_unfiltered()) return false;
   int saved_errno = errno;
   bool fenced = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
   if (!fenced && errno == EPERM)
-    fenced = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
-             syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    fenced = register_for_fences() && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
   errno = saved_errno;
   return fenced;
+}
+void os_prepare_fences(void) {
+  int saved_errno = errno;
+  if (os_is_unfiltered()) register_for_fences();
+  errno = saved_errno;
 }
 bool os_fence_all_threads(void) { return counted(fence(), &os_calls.refused_membarriers); }
 

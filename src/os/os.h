@@ -62,6 +62,8 @@ void *os_reserve(size_t bytes);
 /* Readable as os_map_readable, or reserved again, over part of what it gave. */
 bool os_map_readable_over(void *at, size_t bytes, const char *name);
 void os_reserve_over(void *at, size_t bytes);
+/* Where the system puts a page just now: nothing lies there any more. NULL on failure. */
+const char *os_probe(void);
 /* Gives address space back, whatever lies there. */
 void os_release(void *at, size_t bytes);
 
@@ -137,6 +139,9 @@ bool os_is_privileged(void);
  * the call's begin and its end; and in the calling one (membarrier(2), private and
  * expedited: Linux 4.14). false: there is no such call, or it may not be made. */
 bool os_fence_all_threads(void);
+/* Makes the system ready for it. It would do so itself, at the first fence: in some microseconds while there is one
+ * thread, and in ten milliseconds when there are several. */
+void os_prepare_fences(void);
 
 /* Sleeps while *word == expected, `milliseconds` at the most or OS_FOR_EVER
  * (spurious returns are allowed); wakes so many of those that sleep on it. */

@@ -9,10 +9,11 @@
 
 void *the_region_null_slot[1];
 
-/* For even places and for odd ones: cache_unbound. */
-static region_cache_t no_cache[2] = {{.handle = {UINT64_MAX}}, {.handle = {UINT64_MAX << 16}}};
+/* For even places and for odd ones: cache_unbound. Nobody writes them. */
+static const region_cache_t no_cache[2] = {{.handle = {UINT64_MAX}}, {.handle = {UINT64_MAX << 16}}};
 #define FOUR(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
-static region_cache_t *no_caches[] = {FOUR(FOUR(&no_cache[0], &no_cache[1], &no_cache[0], &no_cache[1]))};
+#define NO_CACHE(n) ((region_cache_t *)&no_cache[n])
+static region_cache_t *no_caches[] = {FOUR(FOUR(NO_CACHE(0), NO_CACHE(1), NO_CACHE(0), NO_CACHE(1)))};
 static_assert(sizeof no_caches == CACHE_TABLE * sizeof *no_caches, "a place each");
 __thread region_cache_t **the_region_caches __attribute__((tls_model("initial-exec"))) = no_caches;
 /* Its blocks have gone home; destructors that come later have no cache. */

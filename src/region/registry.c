@@ -19,7 +19,7 @@ static struct {
   region_t *free;
   uint64_t generation;
   uint32_t forker;
-} registry;
+} registry HAK_RARELY_USED;
 
 uint32_t registry_made(void) { return atomic32_load_relaxed(&registry.made); }
 

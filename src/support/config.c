@@ -84,7 +84,7 @@ static bool parse_sample(const char *text, void *out) {
 }
 /* A copy: some programs write their title over the environment. */
 static bool parse_path(const char *text, void *out) {
-  static char path[4096];
+  static HAK_RARELY_USED char path[4096];
   if (text[0] == '\0' || strlen(text) >= sizeof path) return false;
   strcpy(path, text);
   *(const char **)out = path;

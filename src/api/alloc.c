@@ -95,24 +95,25 @@ static HAK_NOINLINE void free_any(void *block, uint32_t word) {
   errno = saved_errno;
 }
 
+/* Both apart from what most frees of a heap that samples need, and from each other, so that no register has to be kept
+ * for those. */
 static HAK_NOINLINE void free_sampled(void *block, uint32_t word) {
-  if (block != NULL && !boundary_free_sampled(block, word)) free_any(block, word);
+  if (!boundary_free_sampled(block, word)) free_any(block, word);
 }
-/* Apart from what frees of other threads' blocks need, so that no register has to be kept for that. */
-static HAK_NOINLINE void free_that_may_be_sampled(heap_t *heap, void *block) {
-  uint32_t word = map_lookup(block);
-  if (HAK_UNLIKELY(!sample_free_quickly(heap, block, word))) free_sampled(block, word);
+static HAK_NOINLINE void free_unsampled(void *block, uint32_t word) {
+  if (!boundary_free_quickly(block, word)) free_any(block, word);
 }
 
-void alloc_free_slow(void *block) {
-  heap_t *heap = the_heap;
-  if (sample_may_be_on(heap)) {
-    free_that_may_be_sampled(heap, block);
-    return;
-  }
-  uint32_t word = map_lookup(block);
-  if (block == NULL) return;
-  if (!boundary_free_quickly(block, word)) free_any(block, word);
+void alloc_free_slow(void *block, size_t difference, heap_t *heap) {
+  if (sample_free_quickly(heap, block, difference ^ HEAP_SAMPLES)) return;
+  /* Somebody may have set the bit since; no word has it. */
+  uint32_t word = ((uint32_t)difference ^ heap->id_word) & ~HEAP_SAMPLES;
+  if (sample_may_be_on(heap)) free_sampled(block, word);
+  else free_unsampled(block, word);
+}
+
+void alloc_free_outside(void *block) {
+  if (block != NULL) free_any(block, 0);
 }
 
 /* Set once a realloc had to leave a block larger than its new size for want of

@@ -14,9 +14,12 @@ HAK_C_BEGIN
 
 /* Above TINY_MAX_BYTES, or of a tiny class whose magazine is empty. */
 void *alloc_slow(size_t bytes);
-/* Not the calling thread's, a full magazine, NULL, or a mistake. Keeps errno. */
-void alloc_free_slow(void *block);
-/* As alloc_free_slow, after a look at the size. What realloc has shrunk in place
+/* NULL, or nothing of ours. Both keep errno. */
+void alloc_free_outside(void *block);
+/* Not the calling thread's, a full magazine, a heap that samples, or a mistake. `difference` is what the fast path
+ * has found: the block's word and the heap's number, joined by exclusive or. */
+void alloc_free_slow(void *block, size_t difference, heap_t *heap);
+/* As alloc_free, after a look at the size. What realloc has shrunk in place
  * has a larger class than its size leads to; C's free_sized may see such a block,
  * C++'s sized delete may not. */
 void alloc_free_sized_slow(void *block, size_t bytes);
@@ -34,12 +37,14 @@ HAK_INLINE void *alloc_malloc(size_t bytes) {
 /* free(3): one load from the page map says whose the block is and of which class. */
 HAK_INLINE void alloc_free(void *block) {
   size_t unit = map_unit_of(block); /* NULL and foreign addresses are beyond the end */
-  if (HAK_LIKELY(unit < the_map.units)) {
-    heap_t *heap = the_heap;
-    size_t size_class = atomic32_load_relaxed(map_word(unit)) ^ heap->id_word;
-    if (HAK_LIKELY(size_class < SIZE_CLASS_COUNT) && HAK_LIKELY(magazine_push(heap, size_class, block))) return;
+  if (HAK_UNLIKELY(unit >= the_map.units)) {
+    alloc_free_outside(block);
+    return;
   }
-  alloc_free_slow(block);
+  heap_t *heap = the_heap;
+  size_t size_class = atomic32_load_relaxed(map_word(unit)) ^ heap->id_word;
+  if (HAK_LIKELY(size_class < SIZE_CLASS_COUNT) && HAK_LIKELY(magazine_push(heap, size_class, block))) return;
+  alloc_free_slow(block, size_class, heap);
 }
 
 /* The fast path of both: the size must lead to the class that the block has. It

@@ -11,11 +11,14 @@ void *the_null_slot[1];
       REPEAT_16(x)
 static_assert(SIZE_CLASS_COUNT == 144, "the null heap's tables below have so many entries");
 
+const struct sampler the_null_sampler = {0}; /* no trap is below 0 */
+
 /* No owner has such a number: OWNERS_MOST. */
 heap_t the_null_heap = {
     .id_word = 0xFFFFFF00u,
     .top = {REPEAT_144(the_null_slot)},
     .limit = {REPEAT_144(the_null_slot)},
+    .sampler = (struct sampler *)&the_null_sampler,
 };
 
 __thread heap_t *the_heap __attribute__((tls_model("initial-exec"))) = &the_null_heap;

@@ -43,6 +43,13 @@ typedef struct {
 } set_aside_t;
 enum { SET_ASIDE_MOST = 4 };
 
+/* Of sample.c: one for each heap that has ever sampled; the_null_sampler, which nobody writes, for all others. */
+struct sampler {
+  uint64_t mean_bytes;   /* that the blocks until the next sample were drawn for; 0: the heap does not sample */
+  const atomic8 *filter; /* record_filter */
+  int32_t trap[SIZE_CLASS_COUNT];
+};
+
 typedef struct heap {
   union {
     struct {
@@ -64,7 +71,7 @@ typedef struct heap {
       uint32_t set_aside_count;
       uint64_t tops_seen;
       void **spare_arrays;     /* the smallest ones, linked by their first slots: magazine.c */
-      struct sampler *sampler; /* sample.h; NULL until the first sample is wanted */
+      struct sampler *sampler; /* sample.h */
     };
     char room[OWNER_ROOM_BYTES];
   };
@@ -89,6 +96,7 @@ HAK_INLINE size_t magazine_count(const heap_t *heap, unsigned size_class) {
 }
 
 extern void *the_null_slot[1]; /* of all magazines that have no array yet */
+extern const struct sampler the_null_sampler;
 extern heap_t the_null_heap;
 extern __thread heap_t *the_heap __attribute__((tls_model("initial-exec")));
 

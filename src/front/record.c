@@ -74,12 +74,18 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static void copy_
   for (size_t i = 0; i < words; i++) to[i] = HAK_LOOK(from[i]);
 }
 
-/* What lies on the stack from `from` on. A thread may run on a stack of its own making, whose end nobody
- * knows, and behind which others map and unmap: beyond the page that is in use the system copies, as far
- * as there is anything. */
+/* What lies on the stack from `from` on, as far as it can be the stack. That of the first thread is there for ever, and
+ * the system keeps others from being mapped close below it. Any other may be of the program's own making, and behind it
+ * others map and unmap: beyond the page that is in use the system copies, as far as there is anything. Beyond the
+ * thread's own variables are no frames, wherever these lie: in threads at the end of the stack. */
+enum { SURELY_FIRST = 64 * 1024 };
 static size_t copy_stack(uint64_t *to, uintptr_t from, size_t most) {
-  size_t at_hand = min_size(align_up(from + 1, os_page_bytes()) - from, most);
-  copy_words(to, (const uint64_t *)from, at_hand / sizeof(uint64_t));
+  /* Huge where that is no end of this stack. */
+  size_t until_end = os_first_stack_end() - from, until_own = (uintptr_t)&errno - from;
+  most = min_size(most, align_down(min_size(until_end, until_own), sizeof *to));
+  size_t in_page = align_up(from + 1, os_page_bytes()) - from;
+  size_t at_hand = until_end <= SURELY_FIRST ? most : min_size(in_page, most);
+  copy_words(to, (const uint64_t *)from, at_hand / sizeof *to);
   if (at_hand == most) return most;
   return at_hand + os_copy_readable((char *)to + at_hand, (const char *)from + at_hand, most - at_hand);
 }

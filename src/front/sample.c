@@ -68,7 +68,7 @@ static void take_traps_out(heap_t *heap) {
 
 static bool make_sampler(heap_t *heap) {
   if (!record_prepare()) return false;
-  if (heap->sampler == NULL) {
+  if (heap->sampler == &the_null_sampler) {
     struct sampler *sampler = metadata_take(SAMPLER_BYTES);
     if (sampler == NULL) return false;
     memset(sampler, 0, SAMPLER_BYTES);

@@ -41,18 +41,11 @@ HAK_C_BEGIN
 
 #define HEAP_SAMPLES 0x80000000u
 
-struct sampler {
-  uint64_t mean_bytes;   /* that `left` was drawn for; 0: the heap does not sample */
-  const atomic8 *filter; /* record_filter */
-  int32_t trap[SIZE_CLASS_COUNT];
-};
 enum { SAMPLE_HELD = INT32_MIN };
 
 /* Whether the slow path is to ask sample_notice. */
 HAK_INLINE bool sample_may_be_on(const heap_t *heap) { return HAK_UNLIKELY(heap->id_word >= HEAP_SAMPLES); }
-HAK_INLINE bool sample_is_on(const heap_t *heap) {
-  return sample_may_be_on(heap) && heap->sampler != NULL && heap->sampler->mean_bytes != 0;
-}
+HAK_INLINE bool sample_is_on(const heap_t *heap) { return sample_may_be_on(heap) && heap->sampler->mean_bytes != 0; }
 /* Begins or ends sampling, as is wanted now. Returns whether the heap samples. No magazine is held. */
 bool sample_notice(heap_t *heap);
 /* A thread that gets this heap samples if somebody wants that. */
@@ -71,21 +64,16 @@ bool sample_count(heap_t *heap, unsigned size_class, int32_t *left);
 
 /* Frees a block of this heap, which is no sample. false: nothing was done. */
 bool sample_free(heap_t *heap, void *block, uint32_t word);
-/* The same where there is least to do: the filter knows of no sample there, and the trap is in no slot. A forked
- * child may see the push without its count; it does not sample. */
-HAK_INLINE bool sample_free_quickly(heap_t *heap, void *block, uint32_t word) {
+/* The same where there is least to do: the filter knows of no sample there, and the trap is in no slot. No class of the
+ * heap's own, or no heap that samples: false. A forked child may see the push without its count; it does not sample. */
+HAK_INLINE bool sample_free_quickly(heap_t *heap, void *block, size_t size_class) {
+  if (HAK_UNLIKELY(size_class >= SIZE_CLASS_COUNT)) return false;
   struct sampler *sampler = heap->sampler;
-  size_t size_class = word ^ heap->id_word ^ HEAP_SAMPLES;
-  if (HAK_UNLIKELY(size_class >= SIZE_CLASS_COUNT) || HAK_UNLIKELY(sampler == NULL)) return false;
-  void **top = heap->top[size_class];
-  int32_t trap = sampler->trap[size_class];
-  if (HAK_UNLIKELY(trap >= 0) || HAK_UNLIKELY(top == heap->limit[size_class])) return false;
-  if (HAK_UNLIKELY(sampler->mean_bytes != record_mean())) return false;
+  int32_t *trap = &sampler->trap[size_class];
+  if (HAK_UNLIKELY(*trap >= 0) || HAK_UNLIKELY(sampler->mean_bytes != record_mean())) return false;
   if (HAK_UNLIKELY(atomic8_load_relaxed(&sampler->filter[record_filter_place(block)]) != 0)) return false;
-  top[1] = block;
-  __atomic_signal_fence(__ATOMIC_RELEASE); /* as magazine_push */
-  heap->top[size_class] = top + 1;
-  sampler->trap[size_class] = trap + 1;
+  if (HAK_UNLIKELY(!magazine_push(heap, size_class, block))) return false;
+  *trap += 1;
   return true;
 }
 

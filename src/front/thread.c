@@ -101,6 +101,7 @@ static heap_t *attach(void) {
   heap_t *heap = heap_of(owner);
   if (heap->id_word == 0) {
     for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) heap->top[c] = heap->limit[c] = the_null_slot;
+    heap->sampler = (struct sampler *)&the_null_sampler;
     heap->id_word = word_make(heap->owner.id, 0);
   }
   sample_attach(heap);

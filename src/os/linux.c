@@ -279,6 +279,8 @@ bool os_is_readable(const void *address) {
   return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, unlikely, &no_time, NULL, 0) == 0 || errno != EFAULT;
 }
 
+uintptr_t os_first_stack_end(void) { return getauxval(AT_RANDOM); }
+
 size_t os_copy_readable(void *to, const void *from, size_t bytes) {
   enum { PIECES = 16 };
   struct iovec into = {to, bytes}, pieces[PIECES];

@@ -96,6 +96,9 @@ os_moved_t os_move_pages(void *from, void *to, size_t bytes);
 
 /* Whether the aligned word that holds the address can be read just now. */
 bool os_is_readable(const void *address);
+/* An address on the stack on which the first thread was started, beyond all of its frames, and no further than
+ * arguments and their like from the outermost. 0: unknown. */
+uintptr_t os_first_stack_end(void);
 /* Copies what can be read from there on, page by page, whatever others map and unmap meanwhile. Returns how
  * many bytes: none where a filter of system calls is in force. */
 size_t os_copy_readable(void *to, const void *from, size_t bytes);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <set>
 #include <string>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
@@ -222,6 +223,48 @@ TEST(Sample, StacksHoldTheCallersFrames) {
     found = found || std::search(stack.contents, end, std::begin(marks), std::end(marks)) != end;
   }
   EXPECT_TRUE(found);
+}
+
+/* Where the samples' stacks begin and end. `thread`: of which thread. */
+static std::vector<std::pair<uintptr_t, uintptr_t>> stacks_of(const Reader &reader, uint32_t thread) {
+  std::vector<std::pair<uintptr_t, uintptr_t>> found;
+  auto *stacks = reinterpret_cast<const record_stack_t *>(record_base() + number("sample.at.stacks"));
+  for (const record_event_t &e : reader.events) {
+    if (e.kind != RECORD_ALLOCATED || e.stack == 0 || e.thread_id != thread) continue;
+    const record_stack_t &stack = stacks[(e.stack - 1) % RECORD_STACKS];
+    if (atomic64_load_acquire(&stack.number) != e.stack) continue;
+    found.emplace_back(stack.registers[0], stack.registers[0] + stack.bytes);
+  }
+  return found;
+}
+
+/* What is beyond a stack is not copied, and all that is on it is: up to the outermost frame. */
+TEST(Sample, AStackIsCopiedAsFarAsItGoes) {
+  Wanted wanted(1);
+  Reader reader;
+  uint32_t id = 0;
+  uintptr_t own = 0;
+  in_thread([&] {
+    id = static_cast<uint32_t>(gettid());
+    own = reinterpret_cast<uintptr_t>(&errno);
+    hak_free(hak_malloc(64));
+  });
+  void *block = hak_malloc(2 << 20); /* drawn for at once, whatever the first thread's heap has noticed */
+  hak_free(block);
+  reader.drain();
+  auto theirs = stacks_of(reader, id), first = stacks_of(reader, static_cast<uint32_t>(getpid()));
+  ASSERT_FALSE(theirs.empty());
+  ASSERT_FALSE(first.empty());
+  uintptr_t copy;
+  bool is_emulated = os_copy_readable(&copy, &own, sizeof own) == 0; /* then there is the page that is in use */
+  for (auto [from, to] : theirs) {
+    size_t whole = std::min<size_t>(RECORD_STACK_BYTES, (own - from) / 8 * 8);
+    size_t page = align_up(from + 1, os_page_bytes()) - from;
+    EXPECT_EQ(to - from, is_emulated ? std::min(whole, page) : whole);
+  }
+  for (auto [from, to] : first) {
+    EXPECT_EQ(to - from, std::min<size_t>(RECORD_STACK_BYTES, (getauxval(AT_RANDOM) - from) / 8 * 8));
+  }
 }
 
 /* A forked child has nobody who reads. */

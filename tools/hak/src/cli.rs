@@ -122,8 +122,8 @@ pub struct Exports {
 /// the rounds are interleaved: in each one the program runs once under every allocator, and the next
 /// round starts with another one. The answer comes first: how much faster or slower hakmem is than what
 /// there is today, and how much more or less memory it takes, or how many more rounds would tell. Then
-/// wall, user and system time, peak resident memory and its course, page faults, and the system calls for
-/// memory (these with strace, in one more run).
+/// wall time, processor time and its two parts (user and system), peak resident memory and its course,
+/// page faults, and the system calls for memory (these with strace, in one more run).
 ///
 /// A program that brings its own allocator as a library, as redis-server brings jemalloc, also runs as
 /// it is ("as shipped"), and for glibc the C library is preloaded. One that has its allocator in its own
@@ -198,9 +198,9 @@ pub struct Compare {
     pub timeout: Option<u32>,
     /// Exit with 3 if hakmem is beyond this ratio to glibc, or to the program as shipped; may be repeated
     ///
-    /// METRIC is time (wall), user, system, memory (the largest process), tree (all processes together) or
-    /// faults. time>1.05 means that hakmem takes more than 5 % longer. A difference within the noise exceeds
-    /// no limit.
+    /// METRIC is time (wall), processor (user and system together), user, system, memory (the largest
+    /// process), tree (all processes together) or faults. time>1.05 means that hakmem takes more than 5 %
+    /// longer. A difference within the noise exceeds no limit.
     #[arg(long, value_name = "METRIC>RATIO")]
     pub fail_if: Vec<Limit>,
     /// Write every sample to this file, which `hak report` reads; kept up to date after each round

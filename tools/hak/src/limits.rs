@@ -17,6 +17,7 @@ pub struct Limit {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Metric {
     Time,
+    Processor,
     User,
     System,
     Memory,
@@ -24,8 +25,9 @@ enum Metric {
     Faults,
 }
 
-const METRICS: [(&str, Metric); 6] = [
+const METRICS: [(&str, Metric); 7] = [
     ("time", Metric::Time),
+    ("processor", Metric::Processor),
     ("user", Metric::User),
     ("system", Metric::System),
     ("memory", Metric::Memory),
@@ -39,6 +41,7 @@ impl Metric {
         let usage = &sample.usage;
         match self {
             Metric::Time => Some(usage.wall_seconds),
+            Metric::Processor => Some(usage.processor_seconds()),
             Metric::User => Some(usage.user_seconds),
             Metric::System => Some(usage.system_seconds),
             Metric::Memory => Some(usage.peak_kib as f64),
@@ -169,6 +172,15 @@ mod tests {
     }
 
     #[test]
+    fn processor_time_is_the_users_and_the_systems() {
+        let mut columns = vec![column("glibc", &[1.0; 5]), column("hakmem", &[1.0; 5])];
+        for (sample, seconds) in columns[1].samples.iter_mut().zip([0.5, 0.51, 0.52, 0.53, 0.54]) {
+            sample.usage.system_seconds = seconds;
+        }
+        assert_eq!(judge("processor>1.5", columns), Judgement::Exceeded("hakmem has 1.520 times glibc's".into()));
+    }
+
+    #[test]
     fn the_program_as_shipped_goes_before_glibc() {
         let with =
             |base: f64| vec![column(SHIPPED, &[base; 4]), column("glibc", &[1.0; 4]), column("hakmem", &[2.0; 4])];
@@ -194,7 +206,7 @@ mod tests {
     fn mistakes_are_named() {
         for text in ["time", "time<1", "speed>1", "time>x", "time>0", "time>inf", ">1"] {
             let error = text.parse::<Limit>().unwrap_err();
-            assert!(error.contains("METRIC is one of time, user"), "{text}: {error}");
+            assert!(error.contains("METRIC is one of time, processor, user"), "{text}: {error}");
         }
         assert_eq!("time>1.05".parse::<Limit>().unwrap().to_string(), "time>1.05");
     }

@@ -32,6 +32,13 @@ pub struct Usage {
     pub major_faults: u64,
 }
 
+impl Usage {
+    /// Of all its processors: the user's and the system's.
+    pub fn processor_seconds(&self) -> f64 {
+        self.user_seconds + self.system_seconds
+    }
+}
+
 /// What to run, and with what around it.
 #[derive(Default)]
 pub struct Job {

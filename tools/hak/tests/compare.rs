@@ -109,6 +109,7 @@ fn a_comparison_shows_all_figures_and_writes_them() {
     for part in [
         "Against glibc",
         "wall time",
+        "processor time",
         "user time",
         "peak memory",
         "minor page faults",

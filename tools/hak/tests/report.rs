@@ -191,8 +191,8 @@ fn names_are_whole_at_every_width_of_the_terminal() {
         }
         for (name, ..) in made::ALLOCATORS {
             let whole = tables.clone().filter(|line| line.split_whitespace().next() == Some(name)).count();
-            // Time and memory, its course, user and system time, faults, memory of all processes, and calls.
-            assert_eq!(whole, 7, "{name} at {columns}\n{text}");
+            // Time and memory, its course, processor, user and system time, faults, memory of all processes, and calls.
+            assert_eq!(whole, 8, "{name} at {columns}\n{text}");
         }
         let text = printed(&[suite.as_os_str()], &columns.to_string());
         for line in text.lines().filter(|line| line.starts_with(' ')) {

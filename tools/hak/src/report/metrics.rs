@@ -15,11 +15,15 @@ pub struct Metric {
 pub const WALL: Metric = Metric { name: "wall time", unit: "s", of: |sample| Some(sample.usage.wall_seconds) };
 pub const PEAK: Metric =
     Metric { name: "peak memory", unit: "MiB", of: |sample| Some(sample.usage.peak_kib as f64 / 1024.0) };
+/// Without the time in which other work had the processors.
+pub const PROCESSOR: Metric =
+    Metric { name: "processor time", unit: "s", of: |sample| Some(sample.usage.processor_seconds()) };
 pub const USER: Metric = Metric { name: "user time", unit: "s", of: |sample| Some(sample.usage.user_seconds) };
 pub const SYSTEM: Metric = Metric { name: "system time", unit: "s", of: |sample| Some(sample.usage.system_seconds) };
 
-pub const METRICS: [Metric; 7] = [
+pub const METRICS: [Metric; 8] = [
     WALL,
+    PROCESSOR,
     USER,
     SYSTEM,
     PEAK,

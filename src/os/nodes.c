@@ -38,9 +38,16 @@ uint32_t os_node_count(void) {
   return count;
 }
 
+/* getcpu is in glibc from 2.29 on. */
+#if defined(__x86_64__) && defined(__GLIBC__)
+#if __GLIBC_PREREQ(2, 29)
+#define HAS_GETCPU 1
+#endif
+#endif
+
 /* Through the kernel's vDSO where that answers; a call that a filter might not know else. */
 static int get_cpu(unsigned *cpu, unsigned *node) {
-#if defined(__GLIBC__) && defined(__x86_64__)
+#if defined(HAS_GETCPU)
   if (getauxval(AT_SYSINFO_EHDR) != 0) return getcpu(cpu, node);
 #endif
   return os_is_unfiltered() ? (int)syscall(SYS_getcpu, cpu, node, NULL) : -1;

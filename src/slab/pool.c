@@ -95,7 +95,7 @@ static struct {
 const inspect_field_t pool_inspected[6] = {
     HAK_INSPECT_VARIABLE("pool.owner_count", pool.owner_count),
     HAK_INSPECT_VARIABLE("pool.pooled_count", pool.pooled_count),
-    HAK_INSPECT_ARRAY("pool.orphanage", pool.nodes[0].orphanage, NODES_MOST, sizeof(node_t)),
+    HAK_INSPECT_ARRAY("pool.orphanages", pool.nodes[0].orphanage, NODES_MOST, sizeof(node_t)),
     HAK_INSPECT_VARIABLE("forked.pending", forked.pending),
     HAK_INSPECT_VARIABLE("forked.survivor", forked.survivor),
     HAK_INSPECT_VARIABLE("forked.thread_id", forked.new_thread_id),
@@ -332,7 +332,16 @@ static bool adopt_on(node_t *node, owner_t *owner, unsigned size_class) {
   return adopted;
 }
 
-static bool has_slabs(const node_t *node) { return has_owner(node) || orphanage_id(node) != 0; }
+/* On each other node, the next one in turn first: one look at a node that changes with each call would meet the
+ * same node for the same class, where classes are wanted in turn as well. */
+static bool adopt_elsewhere(const node_t *here, owner_t *owner, unsigned size_class) {
+  pool.next_elsewhere = (pool.next_elsewhere + 1) % NODES_MOST;
+  for (uint32_t i = 0; i < NODES_MOST; i++) {
+    node_t *node = &pool.nodes[(pool.next_elsewhere + i) % NODES_MOST];
+    if (node != here && adopt_on(node, owner, size_class)) return true;
+  }
+  return false;
+}
 
 bool pool_adopt(owner_t *owner, unsigned size_class) {
   if (size_class_is_single(size_class)) return false;
@@ -341,19 +350,14 @@ bool pool_adopt(owner_t *owner, unsigned size_class) {
   pool_enter();
   node_t *here = node_of(owner);
   bool adopted = adopt_on(here, owner, size_class);
-  if (!adopted && has_too_much_elsewhere(here)) {
-    node_t *other = elsewhere(here, has_slabs);
-    adopted = other != NULL && adopt_on(other, owner, size_class);
-  }
+  if (!adopted && has_too_much_elsewhere(here)) adopted = adopt_elsewhere(here, owner, size_class);
   pool_leave();
   return adopted;
 }
 
 bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class) {
-  bool adopted = false;
   pool_enter();
-  for (node_t *node = pool.nodes; node < pool.nodes + NODES_MOST && !adopted; node++)
-    adopted = node != node_of(owner) && has_slabs(node) && adopt_on(node, owner, size_class);
+  bool adopted = adopt_elsewhere(node_of(owner), owner, size_class);
   pool_leave();
   return adopted;
 }

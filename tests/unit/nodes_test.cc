@@ -59,18 +59,20 @@ class Nodes : public testing::TestWithParam<std::uint32_t> {
     EXPECT_EQ(pool_pooled_count(), pool_owner_count());
   }
   /* What threads leave that end on nodes from that one to that one: slabs, each with a block in use. */
-  static std::vector<void *> leave(std::uint32_t from, std::uint32_t to, std::size_t slabs_each) {
+  static std::vector<void *> leave(std::uint32_t from, std::uint32_t to, std::size_t slabs_each,
+                                   unsigned size_class = kClass) {
+    const std::size_t capacity = size_classes[size_class].capacity;
     std::vector<std::unique_ptr<AttachedOwner>> owners;
     std::vector<std::vector<void *>> blocks;
     for (here = from; here <= to; here++) {
       owners.push_back(std::make_unique<AttachedOwner>());
-      blocks.push_back(owners.back()->refill(kClass, slabs_each * kCapacity));
+      blocks.push_back(owners.back()->refill(size_class, slabs_each * capacity));
     }
     std::vector<void *> kept;
     for (std::size_t i = 0; i < owners.size(); i++) {
       std::vector<void *> rest;
-      for (std::size_t b = 0; b < blocks[i].size(); b++) (b % kCapacity == 0 ? kept : rest).push_back(blocks[i][b]);
-      owners[i]->flush(kClass, rest);
+      for (std::size_t b = 0; b < blocks[i].size(); b++) (b % capacity == 0 ? kept : rest).push_back(blocks[i][b]);
+      owners[i]->flush(size_class, rest);
     }
     return kept;
   }
@@ -165,6 +167,23 @@ TEST_P(Nodes, WhatLiesFreeElsewhereIsBounded) {
   EXPECT_GE(used_bytes(), used + 2 * kMiB) << "some is left alone";
   owner.flush(kClass, blocks);
   release(kept);
+}
+
+/* Whoever wants slabs of several classes in turn finds each of them, wherever they wait. */
+TEST_P(Nodes, SoItIsWhereClassesLieApartAndAreWantedInTurn) {
+  constexpr unsigned kClasses[] = {kClass - 4, kClass};
+  constexpr std::size_t kSlabs = 16 * kMiB / UNIT_BYTES;
+  std::vector<void *> kept[2] = {leave(1, 1, kSlabs, kClasses[1]), leave(other, other, kSlabs, kClasses[0])}, blocks[2];
+  here = 0;
+  AttachedOwner owner;
+  const std::size_t used = used_bytes();
+  for (std::size_t i = 0; i < kSlabs; i++)
+    for (unsigned c = 0; c < 2; c++)
+      for (void *block : owner.refill(kClasses[c], size_classes[kClasses[c]].capacity - 1)) blocks[c].push_back(block);
+  EXPECT_LE(used_bytes(), used + used / 8 + 3 * kMiB);
+  for (unsigned c = 0; c < 2; c++) owner.flush(kClasses[c], blocks[c]);
+  release(kept[0]);
+  release(kept[1]);
 }
 
 TEST_P(Nodes, SoAreOwners) {

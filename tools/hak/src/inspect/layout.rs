@@ -281,7 +281,7 @@ fn variables(root: &Root) -> Result<Variables> {
         metadata_bytes: root.variable("metadata.committed_bytes")?,
         owner_count: root.variable("pool.owner_count")?,
         pooled_count: root.variable("pool.pooled_count")?,
-        orphanages: root.variable("pool.orphanage")?,
+        orphanages: root.variable("pool.orphanages")?,
         fork_pending: root.variable("forked.pending")?,
         fork_survivor: root.variable("forked.survivor")?,
         fork_thread_id: root.variable("forked.thread_id")?,

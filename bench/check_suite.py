@@ -24,9 +24,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 TRACES = HERE / "traces"
+RUST = HERE / "workloads" / "rust"
 REQUIRED = {"name": str, "family": str, "kind": str, "command": list}
 OPTIONAL = {"threads": int, "quick": bool, "max_rounds": int, "prepare": list, "directory": str, "environment": dict,
-            "needs": list, "huge_pages": str, "memory_only": bool, "seconds": float, "timeout_seconds": int}
+            "needs": list, "huge_pages": str, "memory_only": bool, "beside": str, "seconds": float, "timeout_seconds": int}
 SWEEP_KEYS = {"name", "command", "x", "line", "max_rounds", "seconds", "bytes_per_x"}
 FAMILIES = {"reports", "literature", "latency", "programs", "sweeps"}
 HUGE_PAGES = {"always", "madvise", "never"}
@@ -101,6 +102,8 @@ def content_errors(row):
                 yield f"there is no traces/{path}"
     if row.get("memory_only") and row["kind"] != "program":
         yield "is memory_only, and no program"
+    if "beside" in row and row["kind"] != "workload":
+        yield "stands beside a row, and is no workload"
     if row["kind"] not in ("workload", "replay") and not row.get("needs"):
         yield "does not say what it needs"
     prepare = row.get("prepare", [])
@@ -131,9 +134,32 @@ def program_errors(row, missing):
         yield f"{path} is a script, not the program itself"
 
 
-def verify_errors(row, workloads):
+def beside_errors(row, rows):
+    """It can be compared with the row that it stands beside: the same work, as far as both say it."""
+    other = next((other for other in rows if other.get("name") == row["beside"] and "beside" not in other), None)
+    if not other or other.get("kind") != "workload":
+        yield f"stands beside no workload: {row['beside']}"
+        return
+    its, others = options_of(row["command"]), options_of(other["command"])
+    for name, value in its.items():
+        if others.get(name) != value:
+            yield f"{name} is {value}, and {others.get(name)} in the row that it stands beside"
+    if row.get("quick") != other.get("quick"):
+        yield "is not quick as the row that it stands beside"
+
+
+def can_be_built(row):
+    """A workload that is written in Rust takes a cargo that is new enough."""
+    return "beside" not in row or subprocess.run([HERE.parent / "scripts/check-cargo", RUST], stdout=subprocess.DEVNULL,
+                                                 check=False).returncode == 0
+
+
+def verify_errors(row, workloads, missing):
     name, *options = row["command"]
     program = workloads / name
+    if not program.exists() and not can_be_built(row):
+        missing.add(name)
+        return
     if not os.access(program, os.X_OK):
         yield f"there is no workload {program}"
         return
@@ -161,6 +187,8 @@ def verify_errors(row, workloads):
         yield f"nothing was verified: {shown}"
     if not result.get("malloc_from", "").startswith("/"):
         yield f"malloc_from names no file: {shown}"
+    elif (result["malloc_from"] == str(program)) != ("beside" in row):
+        yield f"served by itself, or not, as the suite says: {result['malloc_from']}: {shown}"
     latencies = [float(result[key]) for key in LATENCIES if key in result]
     if latencies != sorted(latencies) or (name == "latency" and len(latencies) != len(LATENCIES)):
         yield f"latencies {latencies} are not all there, or do not rise: {shown}"
@@ -213,8 +241,10 @@ def check(suite, workloads):
             errors.append((name, f"is the name of {count} rows"))
     for row in rows:
         found = list(shape_errors(row)) or list(content_errors(row))
+        if not found and "beside" in row:
+            found = list(beside_errors(row, rows))
         if not found and row["kind"] == "workload":
-            found = list(verify_errors(row, workloads))
+            found = list(verify_errors(row, workloads, missing))
         elif not found and row["kind"] != "replay":
             found = list(program_errors(row, missing))
         errors += [(row.get("name", "?"), error) for error in found]

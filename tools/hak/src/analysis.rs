@@ -15,6 +15,8 @@ pub enum Measure {
     Memory,
     /// The time in a sweep, which has no part in any mean: it is the same work at many sizes.
     Sweep,
+    /// The time where hakmem is in the program itself. It is the same work a second time, and has no part in any mean.
+    Beside,
 }
 
 impl Measure {
@@ -29,13 +31,15 @@ impl Measure {
             Measure::Latency => "latency",
             Measure::Memory => "memory",
             Measure::Sweep => "sweeps",
+            Measure::Beside => "beside others",
         }
     }
 
     fn of(self, row: &Row, sample: &Sample) -> Option<f64> {
         match self {
             Measure::Sweep => sample.figure.filter(|_| row.sweep.is_some()),
-            _ if row.sweep.is_some() => None,
+            Measure::Beside => sample.figure,
+            _ if row.sweep.is_some() || row.beside.is_some() => None,
             Measure::Time => sample.figure.filter(|_| !row.is_latency()),
             Measure::Latency => sample.figure.filter(|_| row.is_latency()),
             Measure::Memory => Some(sample.memory_mib),
@@ -48,13 +52,13 @@ impl Measure {
         match self {
             Measure::Time => key().filter(|_| !row.is_latency()),
             Measure::Latency => key().filter(|_| row.is_latency()),
-            Measure::Sweep => key(),
+            Measure::Sweep | Measure::Beside => key(),
             Measure::Memory => Some(format!("{}, MiB", row.memory)),
         }
     }
 
     fn more_is_better(self, row: &Row) -> bool {
-        matches!(self, Measure::Time | Measure::Sweep)
+        matches!(self, Measure::Time | Measure::Sweep | Measure::Beside)
             && row.figure.as_ref().is_some_and(|figure| figure.more_is_better)
     }
 

@@ -8,8 +8,10 @@ use crate::results::{Kind, Results, Row};
 /// first that was, but not hakmem, which is what the question is about. It has to have served nearly
 /// all rows, since those that it lacks cannot be compared; if none has, the first that served any.
 pub fn of(rows: &[Row]) -> Option<&str> {
+    // That no other than hakmem can serve a row is no lack.
+    let rows = || rows.iter().filter(|row| row.beside.is_none());
     let mut names: Vec<&str> = Vec::new();
-    for name in rows.iter().flat_map(|row| &row.columns).map(|column| column.allocator.as_str()) {
+    for name in rows().flat_map(|row| &row.columns).map(|column| column.allocator.as_str()) {
         if name != HAKMEM && !names.contains(&name) {
             names.push(name);
         }
@@ -19,8 +21,8 @@ pub fn of(rows: &[Row]) -> Option<&str> {
         SYSTEM => 1,
         _ => 2,
     });
-    let served = |name: &str| rows.iter().filter(|row| row.column(name).is_some_and(|column| column.counts())).count();
-    let measured = rows.iter().filter(|row| row.columns.iter().any(|column| column.counts())).count();
+    let served = |name: &str| rows().filter(|row| row.column(name).is_some_and(|column| column.counts())).count();
+    let measured = rows().filter(|row| row.columns.iter().any(|column| column.counts())).count();
     let most = names.iter().find(|name| served(name) > 0 && served(name) * 10 >= measured * 9);
     most.or_else(|| names.iter().find(|name| served(name) > 0)).copied()
 }
@@ -36,6 +38,7 @@ pub fn of_row<'a>(results: &'a Results, row: &'a Row) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use crate::made::row_of;
+    use crate::results::Row;
 
     #[test]
     fn the_baseline_is_what_the_user_has_today() {
@@ -53,6 +56,8 @@ mod tests {
         let one: &[f64] = &[1.0];
         let mut rows = vec![row_of(&[("glibc", one), ("other", one)]); 9];
         rows.push(row_of(&[("glibc", &[]), ("other", one)]));
+        assert_eq!(super::of(&rows), Some("glibc"));
+        rows.push(Row { beside: Some("made".into()), ..row_of(&[("hakmem", one)]) });
         assert_eq!(super::of(&rows), Some("glibc"));
         rows.push(row_of(&[("glibc", &[]), ("other", one)]));
         assert_eq!(super::of(&rows), Some("other"));

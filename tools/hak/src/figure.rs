@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::allocators::Allocator;
 use crate::measure::Ran;
-use crate::proof::{self, Proof};
+use crate::proof::{self, Proof, Server};
 use crate::results::{Figure, LATENCY, MEMORY};
 use crate::trace::replay;
 
@@ -54,7 +53,7 @@ pub fn of_replay(ran: &Ran, expected: u64) -> Result<Measured, String> {
 }
 
 /// From the line of `key=value` pairs that workloads and drivers print.
-pub fn printed(ran: &Ran, allocator: &Allocator) -> Result<(Measured, Proof), String> {
+pub fn printed(ran: &Ran, server: &Server) -> Result<(Measured, Proof), String> {
     let text = String::from_utf8_lossy(&ran.stdout);
     let line = text
         .lines()
@@ -74,7 +73,7 @@ pub fn printed(ran: &Ran, allocator: &Allocator) -> Result<(Measured, Proof), St
         }
         Err(format!("{key}={text} is not above zero"))
     };
-    let proof = proof::said_by_workload(value("malloc_from")?, allocator)?;
+    let proof = proof::said_by_workload(value("malloc_from")?, server)?;
     let key = value("metric")?;
     // A row that is about memory has no other figure.
     let (figure, memory_key) = if key.ends_with("_mib") {
@@ -111,6 +110,7 @@ mod tests {
     use std::process::ExitStatus;
 
     use super::*;
+    use crate::allocators::Allocator;
     use crate::process;
 
     fn ran(line: &str) -> Ran {
@@ -142,7 +142,7 @@ mod tests {
             compiler: None,
             fingerprint: None,
         };
-        printed(&ran, &glibc).map(|(measured, _)| measured)
+        printed(&ran, &Server::Allocator(&glibc)).map(|(measured, _)| measured)
     }
 
     #[test]

@@ -148,6 +148,7 @@ mod tests {
             huge_pages: None,
             not_run: None,
             alone: None,
+            beside: None,
             sweep: None,
             took_seconds: None,
             columns,

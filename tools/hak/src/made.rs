@@ -49,6 +49,7 @@ pub fn row_with(columns: Vec<(&str, Vec<(f64, f64)>)>) -> Row {
         huge_pages: None,
         not_run: None,
         alone: None,
+        beside: None,
         sweep: None,
         took_seconds: None,
         columns: columns.into_iter().map(column).collect(),

@@ -142,8 +142,23 @@ fn is_libc(path: &Path) -> bool {
     name == "libc.so.6" || name.starts_with("libc-2.")
 }
 
+/// Who is to answer a workload.
+pub enum Server<'a> {
+    Allocator(&'a Allocator),
+    /// The workload itself, in which hakmem is.
+    Program(PathBuf),
+}
+
 /// The same for a `malloc_from=` that a workload printed: a path, or a file name alone.
-pub fn said_by_workload(said: &str, allocator: &Allocator) -> Result<Proof, String> {
+pub fn said_by_workload(said: &str, server: &Server) -> Result<Proof, String> {
+    let allocator = match server {
+        Server::Allocator(allocator) => allocator,
+        Server::Program(program) if program.canonicalize().is_ok_and(|program| program == Path::new(said)) => {
+            let evidence = "the workload asks hakmem in it in every run whether a block is its own".into();
+            return Ok(Proof { answered_by: said.to_owned(), evidence });
+        }
+        Server::Program(_) => return Err(format!("it was served by {said}")),
+    };
     let right = if said.contains('/') {
         is_of(said, allocator)
     } else {
@@ -253,9 +268,15 @@ mod tests {
     #[test]
     fn a_workloads_word_is_compared_by_name_or_path() {
         let hakmem = Allocator { library: Some("/x/libhakmem.so".into()), ..glibc() };
-        assert!(said_by_workload("libhakmem.so", &hakmem).is_ok());
-        assert!(said_by_workload("libc.so.6", &hakmem).unwrap_err().contains("libc.so.6"));
-        assert!(said_by_workload("libc.so.6", &glibc()).is_ok());
-        assert!(said_by_workload("/x/other.so", &hakmem).is_err());
+        let said = |said: &str, allocator: &Allocator| said_by_workload(said, &Server::Allocator(allocator));
+        assert!(said("libhakmem.so", &hakmem).is_ok());
+        assert!(said("libc.so.6", &hakmem).unwrap_err().contains("libc.so.6"));
+        assert!(said("libc.so.6", &glibc()).is_ok());
+        assert!(said("/x/other.so", &hakmem).is_err());
+        let itself = std::env::current_exe().unwrap();
+        let program = || Server::Program(itself.clone());
+        assert!(said_by_workload(&itself.display().to_string(), &program()).is_ok());
+        assert!(said_by_workload("/x/libhakmem.so", &program()).unwrap_err().contains("served by /x/libhakmem.so"));
+        assert!(said_by_workload("", &Server::Program("/no/such/program".into())).is_err());
     }
 }

@@ -109,6 +109,9 @@ pub struct Row {
     /// Why it has only the column "as shipped": no other allocator can serve it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<String>,
+    /// Its program has hakmem in itself, so that there is no other column: the row that does the same without that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
     /// Where it lies in a sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Point>,

@@ -63,6 +63,8 @@ pub struct Row {
     /// Of a program: it is so short that its time would be noise, and only its memory counts.
     #[serde(default)]
     pub memory_only: bool,
+    /// hakmem is in the program itself, and no other allocator can serve it: the row that does the same without that.
+    pub beside: Option<String>,
     /// What a run takes under the C library's malloc on the machine that the suite was measured on.
     seconds: Option<f64>,
     #[serde(default = "usual_timeout")]
@@ -130,6 +132,12 @@ pub fn parse(text: &str) -> Result<Vec<Row>, String> {
         if row.memory_only && row.kind != Kind::Program {
             return Err(format!("row '{}': memory_only is for programs; others name their figure", row.name));
         }
+        if let Some(name) = &row.beside {
+            let is_like_it = |other: &Row| other.name == *name && other.kind == row.kind && other.beside.is_none();
+            if row.kind != Kind::Workload || row.point.is_some() || !file.row.iter().any(is_like_it) {
+                return Err(format!("row '{}': beside is for workloads, and names another one's row", row.name));
+            }
+        }
         if !(row.timeout_seconds > 0.0 && row.timeout_seconds < 1e9) || row.max_rounds == Some(0) {
             return Err(format!("row '{}': timeout_seconds and max_rounds must be above 0", row.name));
         }
@@ -161,6 +169,17 @@ impl Placeholders {
 
     pub fn inputs(&self) -> &Path {
         &self.inputs
+    }
+
+    /// The program of a row that is a workload.
+    pub fn workload(&self, row: &Row) -> PathBuf {
+        self.workloads.join(&row.command[0])
+    }
+
+    /// Why it cannot run: not every build has all of them.
+    pub fn missing_workload(&self, row: &Row) -> Option<String> {
+        let program = self.workload(row);
+        (!program.is_file()).then(|| format!("{} is not built, for which it takes cargo", program.display()))
     }
 
     pub fn fill(&self, text: &str, scratch: &Path) -> OsString {
@@ -195,6 +214,7 @@ impl Row {
             needs: Vec::new(),
             huge_pages: None,
             memory_only: false,
+            beside: None,
             seconds,
             timeout_seconds: usual_timeout(),
             memory_mib: 0,
@@ -212,6 +232,11 @@ impl Row {
         matches!(self.kind, Kind::Program | Kind::Replay)
     }
 
+    /// Of so many.
+    pub fn allocators(&self, of: usize) -> usize {
+        if self.beside.is_some() { of.min(1) } else { of }
+    }
+
     pub fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.timeout_seconds)
     }
@@ -226,7 +251,7 @@ impl Row {
             .map(|word| places.fill(word, nowhere).into())
             .collect();
         if self.kind == Kind::Workload {
-            files.push(places.workloads.join(&self.command[0]));
+            files.push(places.workload(self));
         }
         let named =
             |file: PathBuf| Some((file.file_name()?.to_string_lossy().into_owned(), fingerprint::of(&file).ok()?));
@@ -267,6 +292,13 @@ mod tests {
         assert!(parse(&format!("{ROW}max_rounds=0")).unwrap_err().contains("above 0"));
         assert!(parse(&format!("{ROW}memory_only=true")).unwrap_err().contains("for programs"));
         assert!(parse(&ROW.replace("workload", "replay")).unwrap_err().contains("is one file"));
+        let beside =
+            |name: &str, rest: &str| parse(&format!("{ROW}{}beside='{name}'\n{rest}", ROW.replace("'a'", "'b'")));
+        assert_eq!(beside("a", "").unwrap()[1].beside.as_deref(), Some("a"));
+        for (name, rest) in [("none", ""), ("b", ""), ("c", &*ROW.replace("'a'", "'c'").replace("workload", "driver"))]
+        {
+            assert!(beside(name, rest).unwrap_err().contains("another one's row"), "{name}");
+        }
         assert!(parse("").unwrap_err().contains("no rows"));
     }
 }

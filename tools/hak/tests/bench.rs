@@ -79,6 +79,39 @@ fn a_trace_is_a_row() {
     );
 }
 
+/// A program with hakmem in itself runs for hakmem alone, with nothing preloaded, and is shown beside its like.
+#[test]
+fn a_program_with_the_library_in_itself_is_hakmems_alone() {
+    let beside = |name: &str, program: &str| row(name, &format!("command=['{program}']\nbeside='plain'"));
+    let rows = row("plain", "command=['work']") + &beside("own", "own") + &beside("not built", "none");
+    let suite = Suite::new(&rows);
+    let own = "#!/bin/sh\n[ -z \"$LD_PRELOAD\" ] || exit 7\n\
+               echo \"ops_per_s=800 metric=ops_per_s malloc_from=$(readlink -f \"$0\")\"\n";
+    write_script(&suite.directory.path().join("bench/own"), own);
+    let assert = hak().args(suite.arguments()).args(["--rounds", "4"]).env("COLUMNS", "200").assert().success();
+    let of_table = "The library in the program";
+    assert.stdout(
+        contains(of_table)
+            .and(contains("1.25x"))
+            .and(contains("time: of 1 rows"))
+            .and(contains("in the geometric mean of 1 rows for the time and 1 rows for the memory"))
+            .and(contains("not run: not built: ").and(contains("is not built, for which it takes cargo"))),
+    );
+    let results = json(&suite.results());
+    let columns = row_named(&results, "own")["columns"].as_array().unwrap();
+    assert_eq!((columns.len(), &columns[0]["allocator"], samples(&columns[0])), (1, &"hakmem".into(), 4));
+    assert!(columns[0]["proof"]["answered_by"].as_str().unwrap().ends_with("/bench/own"), "{columns:?}");
+    assert_eq!(row_named(&results, "plain")["columns"].as_array().unwrap().len(), 2);
+
+    let lying = Suite::new(&(row("plain", "command=['work']") + &beside("lying", "work")));
+    let assert = hak().args(lying.arguments()).args(["--rounds", "1"]).assert().code(1);
+    assert.stdout(contains("FAILED: lying, hakmem: round 1: it was served by libc.so.6").and(contains(of_table).not()));
+    let arguments =
+        suite.arguments().into_iter().map(|word| if word == "glibc,hakmem" { "glibc".into() } else { word });
+    let without = arguments.filter(|word| word != "--allocator" && !word.to_string_lossy().contains("libhakmem"));
+    hak().args(without).args(["--rounds", "1", "--filter", "own"]).assert().code(2).stderr(contains("hakmem alone"));
+}
+
 #[test]
 fn the_first_run_of_a_row_in_a_round_does_not_count() {
     let row = "[[row]]\nname='logged'\nfamily='test'\nkind='driver'\ncommand=['sh','-c','echo \"${HAK_BENCH_PRELOAD:-libc.so.6}\" >> {suite}/runs; echo s=2 metric=s malloc_from=${HAK_BENCH_PRELOAD:-libc.so.6}']\n";

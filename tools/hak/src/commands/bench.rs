@@ -36,6 +36,7 @@ pub fn run(arguments: Bench) -> Result<u8> {
         rows::only_those_of(then, &arguments.choice, &mut allocators)?;
     }
     let allocators: Vec<Allocator> = allocators.into_iter().map(Allocator::identified).collect();
+    let rows = rows::that_any_serves(rows, &allocators)?;
     let build = Build::find(arguments.choice.build.as_deref());
     need_workloads(&build, &rows)?;
     let directory = arguments.results.clone().unwrap_or_else(|| places::source().join("bench/results"));

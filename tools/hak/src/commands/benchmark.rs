@@ -24,6 +24,7 @@ use crate::measure::{self, Ran, Stop};
 use crate::output::{self, Output, say};
 use crate::process::{self, Job};
 use crate::progress::Progress;
+use crate::proof::Server;
 use crate::report;
 use crate::results::{Column, Results, Sample, State};
 use crate::stats::MIN_ROUNDS;
@@ -43,6 +44,10 @@ const PROBE_ROUNDS: u32 = MIN_ROUNDS as u32;
 
 /// The lines of all samples are written at least this far apart, but after each round in any case.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
+
+fn runs_of_round(results: &Results) -> u64 {
+    results.rows.iter().map(|row| row.columns.len() as u64).sum()
+}
 
 pub struct Benchmark {
     rows: Vec<Row>,
@@ -75,7 +80,7 @@ impl Benchmark {
         json: Output,
         csv: Output,
     ) -> Result<Benchmark> {
-        let steps = rows.len() as u64 * results.allocators.len() as u64 * u64::from(plan.least);
+        let steps = runs_of_round(&results) * u64::from(plan.least);
         Ok(Benchmark {
             rows,
             allocators: results.allocators.clone(),
@@ -201,8 +206,7 @@ impl Benchmark {
     fn announce(&self, rounds: u32, end: Duration) {
         let minutes = end.as_secs_f64() / 60.0;
         self.progress.say(&format!("  about {rounds} rounds in all, {minutes:.1} minutes"));
-        let runs = self.rows.len() as u64 * self.allocators.len() as u64;
-        self.progress.set_steps(runs * u64::from(rounds));
+        self.progress.set_steps(runs_of_round(&self.results) * u64::from(rounds));
     }
 
     /// Every allocator that has not failed has had its run.
@@ -222,12 +226,13 @@ impl Benchmark {
         self.progress.step(&format!("{name}: preparing"));
         let missing = row.needs.iter().find(|command| which::which(command).is_err());
         let missing = missing.map(|command| format!("no {command}"));
+        let not_built = || row.beside.as_ref().and_then(|_| self.places.missing_workload(row));
         let refused = || row.huge_pages.and_then(|setting| Control::of_system().refuses(setting));
         let no_room = || {
             let lacks = machine::available_bytes() >> 20 < row.memory_mib;
             lacks.then(|| format!("it needs {} MiB of free memory", row.memory_mib))
         };
-        let reason = match missing.or_else(refused).or_else(no_room) {
+        let reason = match missing.or_else(not_built).or_else(refused).or_else(no_room) {
             Some(reason) => Some(reason),
             None => match self.run_preparation(row).and_then(|()| self.plan_replay(index)) {
                 Err(_) if interrupt::requested() => None, // Ctrl-C ended it as well
@@ -285,7 +290,7 @@ impl Benchmark {
         self.progress.part(&format!("round {round}"));
         for index in 0..self.rows.len() {
             if !self.runs_in(round, index) {
-                self.progress.done(self.allocators.len() as u64);
+                self.progress.done(self.results.rows[index].columns.len() as u64);
                 continue;
             }
             if round == 1 && !self.is_measured(round, index) {
@@ -301,7 +306,7 @@ impl Benchmark {
 
     /// A row under all allocators, unless that is done. Whether it was interrupted.
     fn row_in_round(&mut self, round: u32, index: usize) -> bool {
-        let count = self.allocators.len();
+        let count = self.results.rows[index].columns.len();
         if self.is_measured(round, index) {
             self.progress.done(count as u64);
             return false;
@@ -329,12 +334,18 @@ impl Benchmark {
         false
     }
 
+    /// The place of a column's allocator: a row may have fewer columns than there are.
+    fn place(&self, index: usize, which: usize) -> usize {
+        let name = &self.results.rows[index].columns[which].allocator;
+        self.allocators.iter().position(|allocator| allocator.name == *name).expect("columns are of allocators")
+    }
+
     /// One row under one allocator; no sample if it fails, has failed before, or is interrupted.
     fn one(&mut self, round: u32, index: usize, which: usize) -> Option<Sample> {
         if self.results.rows[index].columns[which].failure.is_some() || interrupt::requested() {
             return None;
         }
-        let name = self.allocators[which].name.clone();
+        let name = self.results.rows[index].columns[which].allocator.clone();
         self.progress.step(&format!("{}: {name}, round {round}", self.rows[index].name));
         match self.proven_sample(round, index, which) {
             Ok(sample) => Some(sample),
@@ -349,7 +360,7 @@ impl Benchmark {
 
     fn proven_sample(&mut self, round: u32, index: usize, which: usize) -> Result<Sample, Stop> {
         let row = &self.rows[index];
-        let allocator = &self.allocators[which];
+        let allocator = &self.allocators[self.place(index, which)];
         if row.needs_proof() && self.results.rows[index].columns[which].proof.is_none() {
             let (job, _scratch) = self.job(index)?;
             let proven = measure::prove(&self.helpers, job, allocator, &[])?;
@@ -368,6 +379,9 @@ impl Benchmark {
             job.environment.push(("LD_PRELOAD".into(), None));
             job.environment.push(("HAK_BENCH_PRELOAD".into(), Some(library.into())));
             measure::run_as_it_is(&self.helpers, &job)?
+        } else if row.beside.is_some() {
+            job.environment.push(("LD_PRELOAD".into(), None)); // a second heap, for what is not Rust's
+            measure::run_as_it_is(&self.helpers, &job)?
         } else {
             measure::run(&self.helpers, job, allocator, &[])?
         };
@@ -377,7 +391,11 @@ impl Benchmark {
             RowKind::Program => figure::of_program(&ran, row.memory_only),
             RowKind::Replay => figure::of_replay(&ran, self.replays[&index].1).map_err(Stop::Failed)?,
             RowKind::Workload | RowKind::Driver => {
-                let (measured, proof) = figure::printed(&ran, allocator).map_err(Stop::Failed)?;
+                let server = match row.beside {
+                    Some(_) => Server::Program(self.places.workload(row)),
+                    None => Server::Allocator(allocator),
+                };
+                let (measured, proof) = figure::printed(&ran, &server).map_err(Stop::Failed)?;
                 self.results.rows[index].columns[which].proof = Some(proof);
                 measured
             }

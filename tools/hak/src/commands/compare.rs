@@ -113,6 +113,7 @@ fn new_row(work: &Work, allocators: &[Allocator]) -> Row {
         huge_pages: None,
         not_run: None,
         alone: None,
+        beside: None,
         sweep: None,
         took_seconds: None,
         columns: allocators.iter().map(|allocator| Column::new(&allocator.name)).collect(),

@@ -67,6 +67,7 @@ impl Plan {
 /// once under each for the proof.
 fn seconds(rows: &[Row], allocators: usize, rounds: u32) -> f64 {
     let of_row = |row: &Row| {
+        let allocators = row.allocators(allocators);
         let rounds = row.max_rounds.map_or(rounds, |most| most.min(rounds)) as usize;
         let proofs = if row.needs_proof() { allocators } else { 0 };
         (rounds * (allocators + 1) + proofs) as f64 * (row.seconds() + AROUND_A_RUN)
@@ -105,6 +106,9 @@ mod tests {
         assert_eq!(plan(5).estimate(&limited, 3), Duration::from_secs(16));
         let program = rows("name='a'\nkind='program'\nseconds=0.97/name='b'\nkind='workload'\nseconds=9.97");
         assert_eq!(plan(2).estimate(&program, 4), Duration::from_secs(10 + 4 + 100));
+        let beside =
+            rows("name='a'\nkind='workload'\nseconds=0.97/name='b'\nkind='workload'\nseconds=1.97\nbeside='a'");
+        assert_eq!(plan(3).estimate(&beside, 4), Duration::from_secs(15 + 12), "under one allocator");
     }
 
     #[test]

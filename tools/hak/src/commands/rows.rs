@@ -38,6 +38,15 @@ pub fn chosen(arguments: &Bench, against: Option<&Results>, mut rows: Vec<Row>) 
     Ok(rows)
 }
 
+/// Without hakmem nobody runs the rows that are its alone.
+pub fn that_any_serves(mut rows: Vec<Row>, allocators: &[Allocator]) -> Result<Vec<Row>> {
+    rows.retain(|row| !begun(row, allocators).columns.is_empty());
+    if rows.is_empty() {
+        return Err(failure(BAD_INPUT, "hakmem alone can serve these rows, and it is not among the allocators"));
+    }
+    Ok(rows)
+}
+
 pub fn is_quick(arguments: &Bench, against: Option<&Results>) -> bool {
     arguments.quick || (arguments.filter.is_none() && against.is_some_and(|then| then.quick))
 }
@@ -75,6 +84,7 @@ pub fn list(rows: &[Row], plan: &Plan, choice: &Choice) -> Result<()> {
 
 /// Before anything of it was measured.
 pub fn begun(row: &Row, allocators: &[Allocator]) -> results::Row {
+    let serving = allocators.iter().filter(|allocator| row.beside.is_none() || allocator.name == HAKMEM);
     results::Row {
         name: row.name.clone(),
         family: row.family.clone(),
@@ -87,8 +97,9 @@ pub fn begun(row: &Row, allocators: &[Allocator]) -> results::Row {
         huge_pages: Some(huge_pages::name_of(row.huge_pages)),
         not_run: None,
         alone: None,
+        beside: row.beside.clone(),
         sweep: row.point.as_ref().map(|(_, point)| point.clone()),
         took_seconds: None,
-        columns: allocators.iter().map(|allocator| Column::new(&allocator.name)).collect(),
+        columns: serving.map(|allocator| Column::new(&allocator.name)).collect(),
     }
 }

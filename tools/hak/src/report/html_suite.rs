@@ -7,6 +7,7 @@ use maud::{Markup, PreEscaped, html};
 use crate::analysis::{self, Against, Duel, Measure};
 use crate::means::{self, Mean};
 use crate::report::bars::{self, Bar, Lead};
+use crate::report::beside;
 use crate::report::charts::{self, Cloud, Named};
 use crate::report::colours::Colours;
 use crate::report::format;
@@ -61,6 +62,7 @@ pub fn body(results: &Results, colours: &Colours, best: bool) -> Result<Markup> 
         p.soft { (analysis::definitions(against)) }
         (failures(results))
         (sweeps::page(results, colours)?)
+        (beside::page(results))
         @for (measure, _) in shown() {
             @let title = format!("Every row: relative {}", measure.name());
             (folded(&title, html_rows::heat_table(results, *measure, against)))

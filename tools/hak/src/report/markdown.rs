@@ -6,6 +6,7 @@ use std::fmt::Write;
 use anyhow::Result;
 
 use crate::analysis::{self, Against, Measure};
+use crate::report::beside;
 use crate::report::changes;
 use crate::report::format;
 use crate::report::history;
@@ -103,6 +104,7 @@ fn suite(out: &mut String, results: &Results, pictures: Option<&str>, best: bool
     writeln!(out, "{}\n", wrapped(&stats::how_noise_is_told()))?;
     failures(out, results)?;
     *out += &sweeps::markdown(results, pictures);
+    *out += &beside::markdown(results);
     for measure in Measure::ALL {
         every_row(out, results, measure, against)?;
     }

@@ -2,6 +2,7 @@
 //! The forms in which results are shown.
 
 pub mod bars;
+pub mod beside;
 pub mod changes;
 pub mod charts;
 pub mod colours;

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::analysis::{self, Against, Measure};
+use crate::report::beside;
 use crate::report::format;
 use crate::report::sweeps;
 use crate::report::table::{self, Fitted};
@@ -28,6 +29,7 @@ pub fn summary(results: &Results, best: bool) -> String {
     }
     out += &latency_tables(results, width);
     out += &sweeps::text(results, width);
+    out += &beside::text(results, width);
     out += &means_table(results, against, width);
     let not_run: Vec<&Row> = results.rows.iter().filter(|row| row.not_run.is_some()).collect();
     for row in &not_run {

@@ -172,13 +172,10 @@ fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<
         return Err(failure(CANNOT_RUN, message));
     }
     let context = |what: &Path| format!("as the interpreter of {}: {}", path.display(), what.display());
-    let line = first_line(path)?;
-    let Some(line) = line.strip_prefix(b"#!") else {
+    let Some((interpreter, argument)) = interpreter(path)? else {
         return check_file(Path::new("/bin/sh"), library, interpreters_left - 1);
     };
-    let line = String::from_utf8_lossy(line).trim().to_owned();
-    let (interpreter, argument) = line.split_once([' ', '\t']).unwrap_or((&line, ""));
-    let interpreter = Path::new(interpreter);
+    let interpreter = interpreter.as_path();
     if !interpreter.exists() {
         let message = format!("{}: its interpreter {} is missing", path.display(), interpreter.display());
         return Err(failure(CANNOT_RUN, message));
@@ -186,11 +183,8 @@ fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<
     let way = check_interpreter(interpreter, library, interpreters_left, &context)?;
 
     // `env` only hands over: what counts is what it starts.
-    if interpreter.file_name() == Some(OsStr::new("env")) {
-        let split = |text: &str| Some(text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect());
-        // The kernel gives it all that follows as one word.
-        let words = if argument.is_empty() { Vec::new() } else { vec![argument.as_bytes().to_vec()] };
-        let started = env_command::started(&words, &split);
+    if is_env(interpreter) {
+        let started = started_by_env(&argument);
         if let Some(lost) = started.lost {
             let message = format!("cannot serve {}: its first line takes LD_PRELOAD away ({lost})", path.display());
             return Err(failure(CANNOT_RUN, message));
@@ -201,6 +195,49 @@ fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<
         }
     }
     Ok(way)
+}
+
+/// By its own name or that of what it is a link to.
+pub fn is_env(program: &Path) -> bool {
+    let named = |path: &Path| path.file_name() == Some(OsStr::new("env"));
+    named(program) || program.canonicalize().is_ok_and(|path| named(&path))
+}
+
+/// The kernel gives it all that follows in a first line as one word.
+fn started_by_env(argument: &str) -> env_command::Started {
+    let split = |text: &str| Some(text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect());
+    let words = if argument.is_empty() { Vec::new() } else { vec![argument.as_bytes().to_vec()] };
+    env_command::started(&words, &split)
+}
+
+/// What a script's first line names, and what follows there. `None`: it has no such line, or is no script.
+fn interpreter(path: &Path) -> Result<Option<(PathBuf, String)>> {
+    let line = first_line(path)?;
+    let Some(line) = line.strip_prefix(b"#!") else {
+        return Ok(None);
+    };
+    let line = String::from_utf8_lossy(line).trim().to_owned();
+    let (interpreter, argument) = line.split_once([' ', '\t']).unwrap_or((&line, ""));
+    Ok(Some((interpreter.into(), argument.to_owned())))
+}
+
+/// The files that the kernel and env(1) read a script with, and theirs, and whether one was looked for along PATH.
+pub fn interpreters(script: &Path) -> Result<(Vec<PathBuf>, bool)> {
+    let (mut all, mut searched) = (Vec::new(), false);
+    let mut next = interpreter(script)?;
+    while let (Some((file, argument)), true) = (next, all.len() <= 2 * MAX_INTERPRETERS) {
+        let mut last = file.clone();
+        all.push(file);
+        if is_env(&last)
+            && let Some(program) = started_by_env(&argument).command.first()
+        {
+            last = find(OsStr::from_bytes(program))?;
+            searched |= !program.contains(&b'/');
+            all.push(last.clone());
+        }
+        next = interpreter(&last)?;
+    }
+    Ok((all, searched))
 }
 
 fn check_interpreter(

@@ -219,3 +219,86 @@ fn what_is_in_the_way_is_named() {
     tree.hak(&["uninstall", "program-cat"]).assert().success();
     assert_eq!(tree.snapshot(), before);
 }
+
+/// user::rw-, user:65534:rw-, group::---, mask::rw-, other::---: its mask is shown as the group's rights.
+fn give_access_list(path: &std::path::Path) -> bool {
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in
+        [(1u16, 6u16, u32::MAX), (2, 6, 65534), (4, 0, u32::MAX), (16, 6, u32::MAX), (32, 0, u32::MAX)]
+    {
+        list.extend(tag.to_le_bytes().into_iter().chain(rights.to_le_bytes()).chain(id.to_le_bytes()));
+    }
+    rustix::fs::setxattr(path, "system.posix_acl_access", &list, rustix::fs::XattrFlags::empty()).is_ok()
+}
+
+/// As long as a file may load the library, it stays; and no file is rewritten that would be another then.
+#[test]
+fn what_still_names_the_library_keeps_it() {
+    let tree = Tree::new();
+    let profile = tree.write(".profile", "export A=b\n", 0o640);
+    let install = ["install", "user", "--profile", profile.to_str().unwrap()];
+    let before = tree.snapshot();
+    let left = |reason: &str| {
+        tree.hak(&["uninstall", "--all"]).assert().code(1).stdout(contains(reason));
+        let mut there = fs::read_dir(tree.path("usr/lib/hakmem")).unwrap().flatten();
+        assert!(there.any(|one| one.path().extension().is_some_and(|its| its == "so")), "{reason}");
+    };
+
+    tree.hak(&install).assert().success();
+    let text = tree.read(".profile");
+    fs::write(&profile, format!("{text}{}", text.replace("export A=b\n", ""))).unwrap();
+    left("names the library once more");
+    assert_eq!(tree.read(".profile"), text, "one of two is taken out");
+    tree.hak(&["uninstall", "--all"]).assert().success();
+    assert_eq!(tree.snapshot(), before);
+
+    tree.hak(&install).assert().success();
+    fs::hard_link(&profile, tree.path("other name")).unwrap();
+    left("has other names");
+    assert_eq!(tree.read("other name"), text);
+    fs::remove_file(tree.path("other name")).unwrap();
+    if give_access_list(&profile) {
+        left("has an access control list");
+        assert_eq!(tree.read(".profile"), text);
+        rustix::fs::removexattr(&profile, "system.posix_acl_access").unwrap();
+        fs::set_permissions(&profile, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    }
+    tree.hak(&["uninstall", "--all"]).assert().success();
+    assert_eq!(tree.snapshot(), before);
+    if give_access_list(&profile) {
+        let with_list = tree.snapshot();
+        tree.hak(&install).assert().code(2).stderr(contains("has an access control list"));
+        assert_eq!(tree.snapshot(), with_list);
+    }
+}
+
+#[test]
+fn a_directory_that_is_a_link_by_now_is_left() {
+    let tree = Tree::new();
+    tree.hak(&["install", "program", "cat"]).assert().success();
+    fs::rename(tree.path("usr"), tree.path("moved")).unwrap();
+    std::os::unix::fs::symlink("moved", tree.path("usr")).unwrap();
+    tree.hak(&["uninstall", "--all"]).assert().success().stderr("");
+    assert_eq!(fs::read_dir(tree.path("moved")).unwrap().count(), 0);
+}
+
+/// A copy that only its owner may read is none to be shared, and what cannot be mapped is none to be installed.
+#[test]
+fn a_library_that_would_not_be_loaded_is_refused() {
+    let tree = Tree::new();
+    tree.hak(&["install", "program", "cat"]).assert().success();
+    let mut there = fs::read_dir(tree.path("usr/lib/hakmem")).unwrap().flatten();
+    let copy = there.find(|one| one.path().extension().is_some_and(|its| its == "so")).unwrap().path();
+    fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    tree.hak(&["install", "program", "ls"]).assert().code(2).stderr(contains("is there already"));
+    let mounted = tree.path("mounted");
+    fs::create_dir(&mounted).unwrap();
+    let script =
+        "mount -t tmpfs -o noexec none \"$1\" || exit 77; \"$2\" install program cat --prefix \"$1\" --library \"$3\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(&mounted).arg(BINARY).arg(library());
+    let Ok(output) = command.env("HOME", tree.path("")).output() else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("mounted noexec") || said.contains("mount:") || said.contains("unshare"), "{output:?}");
+    assert_ne!(output.status.code(), Some(0));
+}

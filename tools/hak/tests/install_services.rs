@@ -203,3 +203,46 @@ fn what_systemd_takes_is_taken() {
     fs::write(tree.path(&format!("{UNITS}/empty.service")), "").unwrap();
     refused(&tree, "empty", 2, "is masked");
 }
+
+#[test]
+fn what_would_be_lost_without_a_word_is_said() {
+    let tree = Tree::new();
+    // A continued line of a file with the other ends of lines.
+    unit(&tree, "ends.service", "ExecStart=/usr/bin/env \\\r\n  -i cat\r");
+    refused(&tree, "ends", 126, "takes LD_PRELOAD away");
+    let file = tree.write("own.env", "A=C:\\\\\nLD_PRELOAD=/x.so\n", 0o644);
+    unit(&tree, "file.service", &format!("EnvironmentFile={}\nExecStart=/bin/cat", file.display()));
+    refused(&tree, "file", 126, "own.env sets LD_PRELOAD");
+    symlink("/usr/bin/env", tree.path("e")).unwrap();
+    unit(&tree, "link.service", &format!("ExecStart={} -i cat", tree.path("e").display()));
+    refused(&tree, "link", 126, "takes LD_PRELOAD away");
+    unit(&tree, "variable.service", "Environment=UN=LD_PRELOAD\nExecStart=/usr/bin/env -u ${UN} cat");
+    served(&tree, "variable", "what a $ stands for");
+    unit(&tree, "path.service", "Environment=PATH=/x:/usr/bin\nExecStart=/usr/bin/env cat");
+    served(&tree, "path", "env looks for cat along the service's PATH");
+    let script = tree.write("script", "#!/usr/bin/env sh\n", 0o755);
+    unit(&tree, "script.service", &format!("ExecStart={}", script.display()));
+    served(&tree, "script", "looks for its interpreter along the service's PATH");
+
+    unit(&tree, "a@.service", "ExecStart=/bin/cat");
+    for name in ["a@%h", "a@x;y", "a@\u{fc}"] {
+        refused(&tree, name, 2, "is not the name of a service");
+    }
+    served(&tree, "a@", "restart a@INSTANCE.service");
+    if which::which("systemd-analyze").is_ok() {
+        unit(&tree, "twice.service", "ExecStart=/bin/cat\nExecStart=/bin/cat");
+        refused(&tree, "twice", 126, "systemd refuses the unit");
+        unit(&tree, "twice.service.d/10-one.conf", "Type=oneshot");
+        served(&tree, "twice", "daemon-reload");
+    }
+
+    unit(&tree, "one.service", "ExecStart=/bin/cat");
+    let session = tree.write(".config/environment.d/90-x.conf", "LD_PRELOAD=/x.so\n", 0o644);
+    served(&tree, "one", "90-x.conf sets LD_PRELOAD for all services");
+    tree.hak(&["install", "user"]).assert().code(126).stderr(contains("90-x.conf is read later"));
+    fs::write(session, "LD_PRELOAD=/x.so:${LD_PRELOAD}\n").unwrap();
+    tree.hak(&["install", "user"]).assert().success();
+    tree.hak(&["uninstall", "user"]).assert().success();
+    tree.write(".config/systemd/user.conf", "[Manager]\nDefaultEnvironment=A=b LD_PRELOAD=/x.so\n", 0o644);
+    served(&tree, "one", "user.conf sets LD_PRELOAD for all services");
+}

@@ -186,3 +186,26 @@ fn a_link_to_where_others_may_write_is_no_place_for_everybodys_library() {
         .stderr(contains("/open").and(contains("others than root may change it")));
     assert_eq!(tree.snapshot(), before);
 }
+
+/// It starts itself again, which another program of its name is not.
+#[test]
+fn a_script_that_starts_itself_again_is_started_itself() {
+    let tree = Tree::new();
+    let (usr, real, other) = (tree.path("usr/bin"), tree.path("real"), tree.path("other"));
+    let program = tree.write("real/prog", "#!/bin/sh\n[ \"$1\" ] || exec prog again\necho real $1\n", 0o755);
+    tree.write("other/prog", "#!/bin/sh\necho other\n", 0o755);
+    tree.hak(&["install", "program", program.to_str().unwrap()]).assert().success();
+    let path = format!("{}:{}:{}:/usr/bin:/bin", usr.display(), real.display(), other.display());
+    let out = Command::new(usr.join("prog")).env("PATH", path).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "real again\n", "{out:?}");
+}
+
+#[test]
+fn an_interpreter_that_gives_rights_is_refused_whoever_asks() {
+    let tree = Tree::new();
+    let shell = tree.path("shell");
+    fs::copy("/bin/sh", &shell).unwrap();
+    fs::set_permissions(&shell, fs::Permissions::from_mode(0o4755)).unwrap();
+    let script = tree.write("script", &format!("#!{}\n", shell.display()), 0o755);
+    tree.hak(&["install", "program", script.to_str().unwrap()]).assert().code(126).stderr(contains("set-uid"));
+}

@@ -65,9 +65,10 @@ impl Step {
             Err(error) => return Err(bad(&error.to_string())),
             Ok(its) if its.is_symlink() => return Err(bad("it is a link: name the file that it leads to")),
             Ok(its) if !its.is_file() => return Err(bad("it is not a regular file")),
-            // The others would go on being what it was.
-            Ok(its) if its.nlink() > 1 => return Err(bad("it has other names (hard links), which would not follow")),
-            Ok(_) => (fs::read(&path).map_err(|error| bad(&error.to_string()))?, false),
+            Ok(its) => match files::not_rewritten(&path, &its) {
+                Some(reason) => return Err(bad(&format!("it {reason}"))),
+                None => (fs::read(&path).map_err(|error| bad(&error.to_string()))?, false),
+            },
         };
         let newline = if old.is_empty() || old.ends_with(b"\n") { "" } else { "\n" };
         let text = format!("{newline}{lines}");
@@ -78,7 +79,7 @@ impl Step {
     fn carry_out(&self) -> Result<()> {
         let path = self.change.path();
         match &self.change {
-            Change::Made { .. } if self.may_be_there && fs::read(path).is_ok_and(|its| its == self.content) => Ok(()),
+            Change::Made { .. } if self.is_there() => Ok(()),
             Change::Made { .. } => files::make(path, &self.content, self.mode),
             Change::Added { text, made: true, .. } => files::make(path, text.as_bytes(), self.mode),
             Change::Added { text, .. } => {
@@ -87,12 +88,20 @@ impl Step {
         }
     }
 
+    /// With the rights that it would be made with: others may have to read it.
+    fn is_there(&self) -> bool {
+        let path = self.change.path();
+        let allowed = |its: fs::Metadata| its.mode() & self.mode == self.mode;
+        self.may_be_there
+            && fs::read(path).is_ok_and(|its| its == self.content)
+            && fs::metadata(path).is_ok_and(allowed)
+    }
+
     /// Nothing of somebody else's is in the way.
     pub fn look(&self) -> Result<()> {
         let path = self.change.path();
         let adds = matches!(self.change, Change::Added { made: false, .. });
-        let shared = self.may_be_there && fs::read(path).is_ok_and(|its| its == self.content);
-        if !adds && !shared && fs::symlink_metadata(path).is_ok() {
+        if !adds && !self.is_there() && fs::symlink_metadata(path).is_ok() {
             let message = format!("{} is there already, and is not replaced", path.display());
             return Err(failure(BAD_INPUT, message));
         }
@@ -118,7 +127,8 @@ impl Change {
         }
     }
 
-    fn take_back(&self, really: bool) -> Result<Back> {
+    /// `library`: what the file may not name afterwards.
+    fn take_back(&self, really: bool, library: Option<&str>) -> Result<Back> {
         let path = self.path();
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(Back::Nothing),
@@ -129,7 +139,12 @@ impl Change {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Back::Nothing),
             Err(error) => return files::at(path, Err(error)),
             Ok(its) if !its.is_file() => return Ok(Back::Left("is no file of hak's any more")),
-            Ok(_) => {}
+            Ok(its) => {
+                let reason = files::not_rewritten(path, &its);
+                if let (Change::Added { .. }, Some(reason)) = (self, reason) {
+                    return Ok(Back::Left(reason));
+                }
+            }
         }
         let now = files::at(path, fs::read(path))?;
         match self {
@@ -159,6 +174,9 @@ impl Change {
                     files::remove(path)?;
                 } else if really {
                     files::change(path, &now, &rest)?;
+                }
+                if library.is_some_and(|library| memchr::memmem::find(&rest, library.as_bytes()).is_some()) {
+                    return Ok(Back::Left("names the library once more than hak added it"));
                 }
                 Ok(Back::Done(if empty { "removes" } else { "takes out of" }))
             }
@@ -233,6 +251,8 @@ pub fn take_back(records: &Records, record: &Record, really: bool, say: &mut dyn
     let others = records.others(&record.name)?;
     let shared = |path: &Path| others.iter().any(|one| one.changes.iter().any(|change| change.path() == path));
     let broken = records.broken()?;
+    let library = record.changes.iter().find(|change| change.is_library());
+    let library = library.and_then(|change| change.path().file_name()?.to_str());
     let mut nothing_left = true;
     for change in record.changes.iter().rev() {
         let path = change.path();
@@ -251,7 +271,7 @@ pub fn take_back(records: &Records, record: &Record, really: bool, say: &mut dyn
             say(format!("leaves   {} (what is left may load it)", path.display()));
             continue;
         }
-        match change.take_back(really) {
+        match change.take_back(really, library) {
             Ok(Back::Nothing) => {}
             Ok(Back::Done(what)) => say(format!("{what:8} {}", path.display())),
             Err(error) => {

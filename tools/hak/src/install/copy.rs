@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use flate2::Crc;
+use rustix::fs::StatVfsMountFlags;
 
 use crate::failure::{BAD_INPUT, failure};
 use crate::install::changes::Step;
@@ -44,12 +45,23 @@ fn check_name(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The dynamic linker maps nothing from a file system that is mounted noexec.
+fn check_mount(path: &Path) -> Result<()> {
+    let there = path.ancestors().find_map(|one| rustix::fs::statvfs(one).ok());
+    if there.is_some_and(|its| its.f_flag.contains(StatVfsMountFlags::NOEXEC)) {
+        let message = format!("{} is on a file system that is mounted noexec: choose another --prefix", path.display());
+        return Err(failure(BAD_INPUT, message));
+    }
+    Ok(())
+}
+
 /// Where the library will be, and what puts it there. The content is in the name: versions do not meet.
 pub fn place(source: Source, prefix: &Path, in_place: bool) -> Result<(PathBuf, Option<Step>)> {
     if in_place {
         let path = root::absolute(&source.path)?;
         check_name(&path)?;
         library::hakmem(Some(&path), None)?;
+        check_mount(&path)?;
         return Ok((path, None));
     }
     let mut crc = Crc::new();
@@ -57,6 +69,7 @@ pub fn place(source: Source, prefix: &Path, in_place: bool) -> Result<(PathBuf, 
     let name = format!("libhakmem-{}-{:08x}.so", env!("CARGO_PKG_VERSION"), crc.sum());
     let path = prefix.join("lib/hakmem").join(name);
     check_name(&path)?;
+    check_mount(&path)?;
     Ok((path.clone(), Some(Step::share(path, source.bytes, 0o644))))
 }
 

@@ -15,6 +15,8 @@ use rustix::io::Errno;
 
 use crate::failure::{SOMETHING_FAILED, failure};
 
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
 /// The file that it is about need not be the one that is to be there in the end.
 pub fn at<T>(path: &Path, done: io::Result<T>) -> Result<T> {
     done.map_err(|error| failure(SOMETHING_FAILED, format!("{}: {error}", path.display())))
@@ -41,13 +43,29 @@ fn keep(directory: &Path) -> Result<()> {
     }
 }
 
+/// Why a file is not given a new text: it would be another file, with the rights and under the name of one alone.
+pub fn not_rewritten(path: &Path, its: &fs::Metadata) -> Option<&'static str> {
+    if its.nlink() > 1 {
+        Some("has other names, too, under which the text would stay as it is")
+    } else if matches!(rustix::fs::getxattr(path, ACCESS_LIST, &mut [0u8; 1][..]), Ok(_) | Err(Errno::RANGE)) {
+        Some("has an access control list, which would be lost")
+    } else {
+        None
+    }
+}
+
 fn written(path: &Path, bytes: &[u8], mode: u32, like: Option<&fs::Metadata>) -> Result<()> {
     remove(path)?;
     let mut file = at(path, OpenOptions::new().write(true).create_new(true).mode(0o600).open(path))?;
     let whole = (|| {
         file.write_all(bytes)?;
         if let Some(old) = like {
-            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            fchown(&file, Some(old.uid()), Some(old.gid())).map_err(|error| {
+                let what = format!("user {} and group {} cannot be kept: {error}", old.uid(), old.gid());
+                io::Error::new(error.kind(), what)
+            })?;
+            // The directory may have given it a list of its own, which the old one has not.
+            let _ = rustix::fs::fremovexattr(&file, ACCESS_LIST);
         }
         file.set_permissions(Permissions::from_mode(mode))?;
         file.sync_all()

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::elf::{self, Elf};
-use crate::failure::{BAD_INPUT, failure};
+use crate::failure::{BAD_INPUT, CANNOT_RUN, failure};
 use crate::install::arguments::What;
 use crate::install::changes::Step;
 use crate::install::{base_programs, copy, root, servable, unit};
@@ -104,6 +104,10 @@ impl Wanted<'_> {
         let home = root::home()?;
         let directory = root::configuration()?.join("environment.d");
         let file = root::absolute(&directory)?.join(unit::DROP_IN);
+        if let Some((later, value)) = unit::manager::replaced_later()? {
+            let message = format!("{} is read later, and sets LD_PRELOAD={value} alone", later.display());
+            return Err(failure(CANNOT_RUN, message + ": let it hold ${LD_PRELOAD}, too, or have a name before 60"));
+        }
         let assignments = |export: &str, library: &str| {
             let mut text = String::new();
             for (name, value) in self.env {
@@ -146,7 +150,9 @@ impl Wanted<'_> {
             remarks.push("there is no systemd-analyze here, so systemd has not looked at the drop-in".into());
         }
         let manager = if user { "systemctl --user" } else { "systemctl" };
-        remarks.push(format!("it holds after {manager} daemon-reload && {manager} restart {}", unit.name));
+        // A template itself is never started.
+        let started = unit.name.replace("@.", "@INSTANCE.");
+        remarks.push(format!("it holds after {manager} daemon-reload && {manager} restart {started}"));
         let kind = if user { "user-service" } else { "service" };
         Ok(Form {
             name: format!("{kind}-{}", plain(unit.name.trim_end_matches(".service"))),
@@ -191,7 +197,8 @@ fn quote(text: &str) -> String {
 const MOST_STARTS: u32 = 100;
 
 /// For a program that is gone, after an upgrade say; and for a shim, which starts the next of its name along PATH: that
-/// would be the wrapper again, without end. The wrapper starts what follows both, then. A shim that is a script comes
+/// would be the wrapper again, without end. The wrapper starts what that would have found without it, then: the program
+/// itself, too, as one that starts itself again is no shim. Where that has no end, it is left out. A shim that is a script comes
 /// twice in the same process. Other programs may do that for reasons of their own, and shims may start a process: they
 /// are known by how many starts lie in each other.
 fn guard(script: &Path, directory: &Path, program: &Path, is_script: bool) -> String {
@@ -213,10 +220,14 @@ case $hak_started in
 *) hak_started=: ;;
 esac
 if [ "$hak_again" ]; then
+  export HAK_STARTED="$$:$((hak_times + 1)):${{hak_started#*:*:}}"
   IFS=:
   set -f
   for hak_directory in $PATH; do
-    case $hak_directory in {directory}|{theirs}) continue ;; esac
+    case $hak_directory in
+    {directory}) continue ;;
+    {theirs}) [ "$hak_times" -lt {MOST_STARTS} ] || continue ;;
+    esac
     if [ -f "$hak_directory"/{name} ] && [ -x "$hak_directory"/{name} ]; then exec "$hak_directory"/{name} "$@"; fi
   done
   echo "$hak_self: what it starts starts it again: hak uninstall it, and name the program itself to hak install" >&2

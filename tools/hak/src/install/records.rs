@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -87,10 +88,16 @@ impl Records {
                 made.push(one.clone());
             }
             let lock = File::open(&directory).map_err(|error| cannot(&directory, &error))?;
+            let busy = || cannot(&directory, &"another hak is at work there");
             flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-                rustix::io::Errno::WOULDBLOCK => cannot(&directory, &"another hak is at work there"),
+                rustix::io::Errno::WOULDBLOCK => busy(),
                 other => cannot(&directory, &other),
             })?;
+            // One that was removed in the meantime keeps nobody out.
+            let locked = lock.metadata().map_err(|error| cannot(&directory, &error))?;
+            if !fs::metadata(&directory).is_ok_and(|now| (now.dev(), now.ino()) == (locked.dev(), locked.ino())) {
+                return Err(busy());
+            }
             Ok(lock)
         })();
         match opened {
@@ -145,15 +152,25 @@ impl Records {
 
     /// Those that hak made and that have become empty; the others' are handed on to a record that is left.
     pub fn remove_directories(&self, directories: &[PathBuf]) -> Result<()> {
-        let mut left = Vec::new();
+        let (mut left, mut failed) = (Vec::new(), None);
         for one in directories.iter().rev() {
             match fs::remove_dir(one) {
                 Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => left.insert(0, one.clone()),
-                Err(error) => return Err(cannot(one, &error)),
+                // What is no directory, a link to one say, has been put there by somebody else.
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                Err(error) => {
+                    left.insert(0, one.clone());
+                    if error.kind() != io::ErrorKind::DirectoryNotEmpty {
+                        failed.get_or_insert_with(|| cannot(one, &error));
+                    }
+                }
             }
         }
+        self.hand_on(left)?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn hand_on(&self, mut left: Vec<PathBuf>) -> Result<()> {
         if left.is_empty() || !self.directory.exists() {
             return Ok(());
         }

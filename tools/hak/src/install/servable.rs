@@ -16,20 +16,27 @@ use crate::program::{self, Way};
 /// The program's absolute name. Not that of what a link leads to: many programs are named by their links.
 pub fn check(program: &OsStr, library: &Elf) -> Result<PathBuf> {
     let found = root::absolute(&program::find(program)?)?;
-    if let Some(reason) = gains_rights(&found)? {
-        let message = format!(
-            "cannot serve {}: it is {reason}, and the dynamic linker ignores LD_PRELOAD for such programs",
-            found.display()
-        );
-        return Err(failure(CANNOT_RUN, message));
-    }
+    check_rights(&found)?;
     match program::check(found.as_os_str(), library)? {
-        Way::Preloaded => Ok(found),
+        Way::Preloaded => {
+            program::interpreters(&found)?.0.iter().try_for_each(|one| check_rights(one))?;
+            Ok(found)
+        }
         Way::Own(_) => {
             let message = format!("{} is linked with libhakmem.a, and needs nothing", found.display());
             Err(failure(CANNOT_RUN, message))
         }
     }
+}
+
+fn check_rights(path: &Path) -> Result<()> {
+    let Some(reason) = gains_rights(path)? else {
+        return Ok(());
+    };
+    let path = path.display();
+    let message =
+        format!("cannot serve {path}: it is {reason}, and the dynamic linker ignores LD_PRELOAD for such programs");
+    Err(failure(CANNOT_RUN, message))
 }
 
 /// Unlike `hak run`, which knows who starts it.

@@ -41,6 +41,8 @@ const USER: [&str; 8] = [
 ];
 /// Links of links that are followed.
 const MOST_LINKS: usize = 16;
+/// Of a name, suffix and all (UNIT_NAME_MAX without the end).
+const MOST_LETTERS: usize = 255;
 const SUFFIX: &str = ".service";
 
 pub struct Places {
@@ -182,9 +184,28 @@ impl Places {
     }
 }
 
+/// What systemd takes as a unit's name: systemd.unit(5).
+pub fn is_name(name: &str) -> bool {
+    let taken = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
+    name.len() <= MOST_LETTERS && name.chars().all(taken) && !name.starts_with(['@', '.'])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_those_that_systemd_takes() {
+        for (name, expected) in [
+            ("a-b_c:d\\x2d.e@9.6@x.service", true),
+            ("a@%h.service", false),
+            ("a@x;y.service", false),
+            ("a@\u{fc}.service", false),
+        ] {
+            assert_eq!(is_name(name), expected, "{name}");
+        }
+        assert!(!is_name(&"a".repeat(256)) && !is_name("@a.service"));
+    }
 
     #[test]
     fn instances_have_templates() {

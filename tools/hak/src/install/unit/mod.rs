@@ -2,8 +2,10 @@
 //! A service of systemd: what its files say, and whether systemd understands what is added.
 
 mod files;
+pub mod manager;
 mod sight;
 mod text;
+mod variables;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,6 +19,7 @@ use crate::elf::Elf;
 use crate::env_command;
 use crate::failure::{BAD_INPUT, CANNOT_RUN, NOT_FOUND, code_of, failure};
 use crate::install::servable;
+use crate::program;
 use text::Setting;
 
 pub const DROP_IN: &str = "60-hakmem.conf";
@@ -27,12 +30,15 @@ const SUFFIXES: [&str; 11] =
 /// Where systemd looks for programs that are named without a path.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const PRELOAD: &str = "LD_PRELOAD";
+const OTHER_PATH: &str = ": hak looked along one that may be another";
 
 pub struct Unit {
     pub name: String,
     /// Where a drop-in goes.
     pub drop_in: PathBuf,
     fragment: PathBuf,
+    /// Those that are there already, in their order.
+    drop_ins: Vec<PathBuf>,
     /// Of all its files but that drop-in.
     settings: Settings,
 }
@@ -51,7 +57,7 @@ fn bad(message: String) -> anyhow::Error {
 pub fn find(name: &str, user: bool) -> Result<Unit> {
     let known = name.rsplit_once('.').is_some_and(|(_, suffix)| SUFFIXES.contains(&suffix));
     let name = if known { name.to_owned() } else { format!("{name}.service") };
-    if !name.ends_with(".service") || name.contains('/') || name.contains(char::is_whitespace) {
+    if !name.ends_with(".service") || !files::is_name(&name) {
         return Err(bad(format!("{name:?} is not the name of a service")));
     }
     let places = files::Places::new(user)?;
@@ -64,7 +70,8 @@ pub fn find(name: &str, user: bool) -> Result<Unit> {
     };
     let mut all = read(&fragment)?;
     let mut before = None;
-    for file in places.drop_ins(&name) {
+    let drop_ins = places.drop_ins(&name);
+    for file in drop_ins.iter().cloned() {
         let its = file.file_name().expect("a file has a name");
         if its == DROP_IN && file != drop_in {
             let message = format!("{name}: {} has the drop-in's name: only one of them would be read", file.display());
@@ -78,7 +85,7 @@ pub fn find(name: &str, user: bool) -> Result<Unit> {
         }
     }
     let before = before.unwrap_or(all.len());
-    Ok(Unit { drop_in, fragment, settings: Settings { all, before }, name })
+    Ok(Unit { drop_in, fragment, drop_ins, settings: Settings { all, before }, name })
 }
 
 impl Settings {
@@ -109,16 +116,13 @@ fn variable(word: &[u8]) -> String {
     String::from_utf8_lossy(word.split(|&byte| byte == b'=').next().unwrap_or_default()).into_owned()
 }
 
-fn variables(value: &str) -> Vec<String> {
+fn variables_of(value: &str) -> Vec<String> {
     text::words(value).unwrap_or_default().iter().map(|word| variable(word)).collect()
 }
 
 /// Which of the names a file of variables sets.
 fn sets(file: &[u8], names: &[&str]) -> Option<String> {
-    let text = String::from_utf8_lossy(file).replace("\\\n", " ");
-    let assigned = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
-    let mut assigned = assigned.filter_map(|line| line.split_once('=')).map(|(name, _)| name.trim().to_owned());
-    assigned.find(|name| names.contains(&name.as_str()))
+    variables::assigned(file).into_iter().map(|(name, _)| name).find(|name| names.contains(&name.as_str()))
 }
 
 /// A program and its arguments, and whether systemd cares if it fails.
@@ -158,13 +162,13 @@ impl Unit {
             if one.value.is_empty() {
                 return refuse(format!("{file} is read later, and forgets all variables (Environment=)"));
             }
-            let set = variables(&one.value).into_iter().find(|name| own.contains(&name.as_str()) && name != PRELOAD);
+            let set = variables_of(&one.value).into_iter().find(|name| own.contains(&name.as_str()) && name != PRELOAD);
             if let Some(name) = set {
                 return refuse(format!("{file} is read later, and sets {name} (Environment={})", one.value));
             }
         }
         for one in settings.in_force(&["Environment"]).into_iter().chain(settings.in_force(&["PassEnvironment"])) {
-            if variables(&one.value).iter().any(|name| name == PRELOAD) {
+            if variables_of(&one.value).iter().any(|name| name == PRELOAD) {
                 let what = format!("{}={}", one.name, one.value);
                 return refuse(format!(
                     "it sets LD_PRELOAD already ({what} in {}), and one of the two would be lost",
@@ -173,7 +177,7 @@ impl Unit {
             }
         }
         for one in settings.in_force(&["UnsetEnvironment"]) {
-            if let Some(name) = variables(&one.value).iter().find(|name| own.contains(&name.as_str())) {
+            if let Some(name) = variables_of(&one.value).iter().find(|name| own.contains(&name.as_str())) {
                 return refuse(format!("it takes {name} away from what it starts (UnsetEnvironment={})", one.value));
             }
         }
@@ -225,10 +229,24 @@ impl Unit {
                 return Ok(());
             };
             let program = servable::check(self.program(&name)?.as_os_str(), described)?;
-            if program.file_name() != Some(OsStr::new("env")) {
+            if !program::is_env(&program) {
+                if program::interpreters(&program)?.1 {
+                    notes.push(
+                        format!("{} looks for its interpreter along the service's PATH", program.display())
+                            + OTHER_PATH,
+                    );
+                }
                 return Ok(());
             }
             let its = env_command::started(&words[1..], &|text| text::words(text));
+            let options = &words[1..words.len().saturating_sub(its.command.len()).max(1)];
+            if options.iter().any(|word| word.contains(&b'$')) {
+                notes.push(format!("{}: what a $ stands for among env's words is not looked at", shown(&words)));
+            }
+            if let Some(name) = its.command.first().filter(|name| !name.contains(&b'/')) {
+                let name = String::from_utf8_lossy(name);
+                notes.push(format!("env looks for {name} along the service's PATH") + OTHER_PATH);
+            }
             if let Some(lost) = its.lost {
                 let message = format!("{}: {lost} in ExecStart= takes LD_PRELOAD away from the program", self.name);
                 return Err(failure(CANNOT_RUN, message + "; give the program itself to a drop-in's ExecStart="));
@@ -266,6 +284,9 @@ impl Unit {
         let refuse = |reason: String| Err(failure(CANNOT_RUN, format!("{}: {reason}", self.name)));
         let mut notes = Vec::new();
         self.check_variables(env, &mut notes)?;
+        for file in manager::for_all(user)? {
+            notes.push(format!("{} sets LD_PRELOAD for all services: it is lost to this one", file.display()));
+        }
         for name in ["RootDirectory", "RootImage", "MountImages"] {
             if let Some(value) = self.settings.last(name).filter(|value| *value != "/") {
                 return refuse(format!("it runs in a root of its own ({name}={value}), where the library is not"));
@@ -309,6 +330,10 @@ impl Unit {
         let place = tempfile::Builder::new().prefix("hak-").tempdir()?;
         let directory = place.path().join(format!("{}.d", self.name));
         fs::create_dir(&directory)?;
+        // Those of a user are not where this looks by itself.
+        for file in &self.drop_ins {
+            fs::copy(file, directory.join(file.file_name().expect("a file has a name")))?;
+        }
         fs::write(directory.join(DROP_IN), drop_in)?;
         let name = self.fragment.file_name().expect("a file has a name");
         fs::copy(&self.fragment, place.path().join(name))?;
@@ -321,6 +346,10 @@ impl Unit {
         if let Some(line) = said.lines().find(|line| line.contains(DROP_IN)) {
             return Err(failure(CANNOT_RUN, format!("systemd does not understand the drop-in: {line}")));
         }
+        let refused = |line: &&str| line.contains(&self.name) && line.ends_with("Refusing.");
+        if let Some(line) = said.lines().find(refused) {
+            return Err(failure(CANNOT_RUN, format!("systemd refuses the unit: {line}")));
+        }
         Ok(true)
     }
 }
@@ -331,7 +360,7 @@ mod tests {
 
     fn unit(fragment: PathBuf) -> Unit {
         let settings = Settings { all: Vec::new(), before: 0 };
-        Unit { name: "one@a.service".into(), drop_in: PathBuf::new(), fragment, settings }
+        Unit { name: "one@a.service".into(), drop_in: PathBuf::new(), fragment, drop_ins: Vec::new(), settings }
     }
 
     #[test]

@@ -13,15 +13,40 @@ pub struct Setting {
     pub file: PathBuf,
 }
 
+/// The lines, as systemd ends them: each of its marks once may come together.
+fn lines(mut text: &[u8]) -> Vec<&[u8]> {
+    let mark = |byte: &u8| b"\n\r\0".contains(byte);
+    let mut all = Vec::new();
+    while !text.is_empty() {
+        let end = text.iter().position(mark).unwrap_or(text.len());
+        let mut next = end;
+        while text.get(next).is_some_and(mark) && !text[end..next].contains(&text[next]) && text[end..next] != [0] {
+            next += 1;
+        }
+        all.push(&text[..end]);
+        text = &text[next..];
+    }
+    all
+}
+
 /// Those of `[Service]`, with lines that go on joined. Comments may be in any encoding.
 pub fn settings(file: &Path, text: &[u8]) -> Result<Vec<Setting>> {
-    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
+    settings_of(file, text, "[Service]")
+}
+
+/// The same of another section.
+pub fn settings_of(file: &Path, text: &[u8], section: &str) -> Result<Vec<Setting>> {
     let mut found = Vec::new();
     let mut inside = false;
     let mut joined: Vec<u8> = Vec::new();
-    for line in text.split(|byte| b"\n\r".contains(byte)).chain([&b""[..]]) {
+    let mut mark: Option<&[u8]> = Some(b"\xEF\xBB\xBF");
+    for mut line in lines(text).into_iter().chain([&b""[..]]) {
         if matches!(line.trim_ascii_start().first(), Some(b'#' | b';')) {
             continue;
+        }
+        // The first that there is, wherever.
+        if let Some(rest) = mark.and_then(|mark| line.strip_prefix(mark)) {
+            (line, mark) = (rest, None);
         }
         let backslashes = line.iter().rev().take_while(|&&byte| byte == b'\\').count();
         if backslashes % 2 == 1 {
@@ -38,7 +63,7 @@ pub fn settings(file: &Path, text: &[u8]) -> Result<Vec<Setting>> {
         };
         let whole = whole.trim();
         if whole.starts_with('[') {
-            inside = whole == "[Service]";
+            inside = whole == section;
         } else if let (true, Some((name, value))) = (inside, whole.split_once('=')) {
             let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
             found.push(Setting { name, value, file: file.to_owned() });
@@ -156,6 +181,11 @@ mod tests {
         let text = b"[Unit]\nExecStart=no\n[Service]\n# Environment=no \xFC \\\nExecStart = /a \\\n# no\n  b\r\nE=a\\\\\n[Install]\nX=y\n";
         let expected = [("ExecStart", "/a    b"), ("E", "a\\\\")];
         assert_eq!(pairs(text), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        for end in [&b"\r\n"[..], b"\n\r", b"\n\0"] {
+            let text = [&b"[Service]"[..], b"A=b \\", b"c", b"\xEF\xBB\xBFD=e"].join(end);
+            assert_eq!(pairs(&text), [("A", "b  c"), ("D", "e")].map(|(name, value)| (name.into(), value.into())));
+        }
+        assert_eq!(lines(b"a\n\nb\0\nc\r"), [&b"a"[..], b"", b"b", b"", b"c"]);
         assert_eq!(pairs(b"[Service]\nA=b\\").len(), 1, "the last line goes on");
         assert!(settings(Path::new("/one"), b"[Service]\nA=\xFC\n").is_err());
     }

@@ -247,10 +247,14 @@ TEST(Trim, LeavesSoMuchOfBothTogether) {
   constexpr size_t kBlocks = 40000, kBytes = 256;
   if (!os_is_unfiltered()) GTEST_SKIP() << "the system does not say what is resident";
   std::vector<void *> blocks(kBlocks), live;
-  bell_listen(); /* as beside a background thread: else the frees give back what is too much */
+  /* As beside a background thread that comes round, however slow the machine: else the frees give back what is too much. */
+  bell_listen();
   for (void *&block : blocks) std::memset(block = hak_malloc(kBytes), 1, kBytes);
   void *huge = hak_malloc(HAK_MIB(5));
-  for (size_t i = 0; i < kBlocks; i++) (i % 200 == 0 ? live.push_back(blocks[i]) : hak_free(blocks[i]));
+  for (size_t i = 0; i < kBlocks; i++) {
+    bell_listen();
+    i % 200 == 0 ? live.push_back(blocks[i]) : hak_free(blocks[i]);
+  }
   EXPECT_EQ(trim(SIZE_MAX), 0u); /* nothing goes, but what is cached to its slabs */
   arena_purge(0);
   hak_account_t account;

@@ -240,23 +240,24 @@ static owner_t *make(void) {
 
 void pool_cool(owner_t *owner) { set_warm(owner, false); }
 
+static bool has_owner(const node_t *node) { return node->top != 0; }
+
 /* The next node in turn, other than that one, on which owners wait; NULL if there is none. */
-static node_t *elsewhere(const node_t *here, bool (*has_some)(const node_t *node)) {
+static node_t *elsewhere(const node_t *here) {
   for (int i = 0; i < NODES_MOST; i++) {
     pool.next_elsewhere = (pool.next_elsewhere + 1) % NODES_MOST;
     node_t *node = &pool.nodes[pool.next_elsewhere];
-    if (node != here && has_some(node)) return node;
+    if (node != here && has_owner(node)) return node;
   }
   return NULL;
 }
-static bool has_owner(const node_t *node) { return node->top != 0; }
 
 /* As many owners are made rather than taken from another node as are pooled warm in any case, or
  * an eighth of all that threads have: they are never freed. */
 static node_t *with_an_owner(node_t *here) {
   if (has_owner(here)) return here;
   uint32_t waiting = pool_pooled_count() - pool_orphanage_count(), most = WARM_MAX + pool_attached_count() / 8;
-  return waiting > most ? elsewhere(here, has_owner) : NULL;
+  return waiting > most ? elsewhere(here) : NULL;
 }
 
 owner_t *pool_attach(void) {
@@ -270,7 +271,7 @@ owner_t *pool_attach(void) {
     from = with_an_owner(here);
   }
   owner_t *owner = from == NULL ? make() : NULL;
-  if (owner == NULL && from == NULL) from = elsewhere(here, has_owner); /* there is no memory */
+  if (owner == NULL && from == NULL) from = elsewhere(here); /* there is no memory */
   if (from != NULL) {
     owner = pop(from);
     attach_to_this_thread(owner);

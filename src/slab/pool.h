@@ -40,9 +40,8 @@ bool pool_after_fork(owner_t *self);
 void pool_settle(void);
 
 /* Takes over a slab of the class with a free block from a pooled owner, or one that was
- * disowned, looking
- * at a bounded number of them: on the node on which the calling thread runs and, where much lies
- * free on others, on one of those. It is then in the owner's list. */
+ * disowned, looking at a bounded number of them: on the node on which the calling thread runs and,
+ * where much lies free on others, on each of those in turn. It is then in the owner's list. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* There is no memory: the same on all other nodes, however little is there. */
 bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class);

@@ -10,13 +10,13 @@ Usage: rust_instructions.py PROGRAM GOLDEN-DIRECTORY, PROGRAM being that of test
 SPDX-License-Identifier: MIT
 """
 import collections
-import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "golden"))
+import callgrind  # noqa: E402
 
 WORKLOADS = {  # the arguments that the program has for those of the golden file
     "64 100 300000 lifo": "tiny_hot --order lifo --size 64 --batch 100 --ops 300000",
@@ -34,7 +34,7 @@ def counts(profile):
     own, calls = collections.Counter(), collections.Counter()
     below = of_rust = 0
     function, callee = "", None
-    for line in profile.read_text(errors="replace").splitlines():
+    for line in profile.splitlines():
         key, _, value = line.partition("=")
         if key == "fn":
             function = value
@@ -53,33 +53,18 @@ def counts(profile):
     return own, calls, below, of_rust
 
 
-def count(clock, program, workload, scratch):
-    profile = scratch / "profile"
-    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", "--compress-strings=no",
-               "--compress-pos=no", str(program), *workload.split()]
-    result = subprocess.run(command, env=dict(os.environ, LD_PRELOAD=str(clock)), text=True, stderr=subprocess.PIPE)
-    if result.returncode != 0:
-        sys.exit(f"{workload}: exit status {result.returncode}\n{result.stderr}")
-    return counts(profile)
-
-
 def main():
     program, golden = (pathlib.Path(argument) for argument in sys.argv[1:])
-    if shutil.which("valgrind") is None:
-        print("there is no valgrind")
-        sys.exit(77)
+    callgrind.need("valgrind")
     of_c = {workload: int(total.replace(",", "")) for total, workload in
             (line.strip().split(None, 1) for line in (golden / "instructions.golden").read_text().splitlines())}
     fast = {name: int(length) for name, length in
             re.findall(r"^(\w+): (\d+) of", (golden / "fast_path.golden").read_text(), re.MULTILINE)}
     wrong = []
     with tempfile.TemporaryDirectory(prefix="hak-clock-") as scratch:
-        scratch = pathlib.Path(scratch)
-        clock = scratch / "frozen_clock.so"
-        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-o", clock, golden / "frozen_clock.c"],
-                       check=True)
+        clock = callgrind.frozen_clock(scratch)
         for workload, in_c in WORKLOADS.items():
-            own, calls, below, of_rust = count(clock, program, workload, scratch)
+            own, calls, below, of_rust = counts(callgrind.profile([program, *workload.split()], clock)[1])
             for name in FUNCTIONS:
                 each = own[name] / max(calls[name], 1)
                 print(f"{workload}: {name} takes {each:.2f} instructions a call, {fast[name]} in C")

@@ -10,35 +10,26 @@ SPDX-License-Identifier: MIT
 import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
+
+import callgrind
 
 CALLS = 1000
 
 
 def count(program, library=None):
     """Instructions of a call, by kind. That of `nothing`, which is the loop's, is in all of them."""
-    with tempfile.TemporaryDirectory(prefix="hak-calls-") as scratch:
-        profile = pathlib.Path(scratch, "profile")
-        result = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", "--compress-strings=no",
-             "--compress-pos=no", program],
-            env=os.environ | ({"LD_PRELOAD": library} if library else {}), text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE)
-        if result.returncode != 0:
-            sys.exit(f"{library}: exit status {result.returncode}\n{result.stdout}{result.stderr}")
-        *kinds, server = result.stdout.split()
-        if library and os.path.realpath(server.removeprefix("malloc_from=")) != os.path.realpath(library):
-            sys.exit(f"{library}: another allocator served it: {server}")
-        # What `measured` has called, with all that came of it.
-        calls, _, _ = profile.read_text(errors="replace").partition("\nfn=measured\n")[2].partition("\nfn=")
-        found = re.findall(r"^cfn=kind_(\w+)\ncalls=1 .*\n\d+ (\d+)$", calls, re.MULTILINE)
-        counts = {kind: round(int(instructions) / CALLS, 1) for kind, instructions in found}
-        if set(counts) != set(kinds):
-            sys.exit(f"{library}: instructions of {', '.join(counts)} only")
-        return {kind: counts[kind] for kind in kinds}
+    printed, profile = callgrind.profile([program], library)
+    *kinds, server = printed.split()
+    if library and os.path.realpath(server.removeprefix("malloc_from=")) != os.path.realpath(library):
+        sys.exit(f"{library}: another allocator served it: {server}")
+    # What `measured` has called, with all that came of it.
+    calls, _, _ = profile.partition("\nfn=measured\n")[2].partition("\nfn=")
+    found = re.findall(r"^cfn=kind_(\w+)\ncalls=1 .*\n\d+ (\d+)$", calls, re.MULTILINE)
+    counts = {kind: round(int(instructions) / CALLS, 1) for kind, instructions in found}
+    if set(counts) != set(kinds):
+        sys.exit(f"{library}: instructions of {', '.join(counts)} only")
+    return {kind: counts[kind] for kind in kinds}
 
 
 def table(program, allocators):
@@ -50,9 +41,7 @@ def table(program, allocators):
 
 
 def main():
-    if shutil.which("valgrind") is None:
-        print("there is no valgrind")
-        sys.exit(77)
+    callgrind.need("valgrind")
     if sys.argv[2] == "--table":
         return table(sys.argv[1], [argument.split("=", 1) for argument in sys.argv[3:]])
     library, program, golden = (pathlib.Path(argument) for argument in sys.argv[1:4])

@@ -20,11 +20,12 @@ import bisect
 import collections
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+
+import callgrind
 
 LINE = 64
 ROUNDS = {"pairs": 4, "batches": 4, "hand_over": 8, "large": 8, "huge": 4, "threads": 4}
@@ -150,9 +151,7 @@ def measure_all(program, counts):
 
 def main():
     program = sys.argv[1]
-    if shutil.which("valgrind") is None:
-        print("there is no valgrind")
-        sys.exit(77)
+    callgrind.need("valgrind")
     if "--table" in sys.argv:
         for (scenario, threads), (transfers, shared) in measure_all(program, (2, 16, 64, 256)).items():
             print(f"| {scenario} | {threads} | {sum(transfers.values()):.2f} | {show(transfers)} | {show(shared)} |")

@@ -7,10 +7,9 @@ Usage: heap_destroy.py PROGRAM, that of heap_destroy.c
 SPDX-License-Identifier: MIT
 """
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
+
+import callgrind
 
 # A processor that does two in a nanosecond takes a millisecond for them.
 MOST_INSTRUCTIONS = 2_000_000
@@ -20,19 +19,12 @@ SIZES = 1024, 65536, 300000, 8 << 20  # slabs of small blocks and of large ones,
 
 
 def main():
-    if shutil.which("valgrind") is None:
-        print("there is no valgrind")
-        sys.exit(77)
+    callgrind.need("valgrind")
     wrong = []
     for size in SIZES:
-        with tempfile.NamedTemporaryFile() as profile:
-            result = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile.name}",
-                                     "--toggle-collect=hak_heap_destroy", sys.argv[1], str(size)], text=True,
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            if result.returncode != 0:
-                sys.exit(f"blocks of {size}: exit status {result.returncode}\n{result.stderr}")
-            instructions = int(re.search(r"^(?:summary|totals): (\d+)", open(profile.name).read(), re.MULTILINE)[1])
-        calls = int(result.stdout)
+        printed, profile = callgrind.profile([sys.argv[1], size], options=["--toggle-collect=hak_heap_destroy"])
+        instructions = int(re.search(r"^(?:summary|totals): (\d+)", profile, re.MULTILINE)[1])
+        calls = int(printed)
         said = f"blocks of {size}: {instructions:,} instructions, {calls} calls to the system"
         print(said)
         # A count of something else would be smaller: 16 384 units have a word each.

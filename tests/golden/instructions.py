@@ -13,11 +13,11 @@ SPDX-License-Identifier: MIT
 """
 import os
 import pathlib
-import shutil
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+
+import callgrind
 
 TOLERANCE = 0.01
 WORKLOADS = [
@@ -47,47 +47,20 @@ WORKLOADS = [
 ]
 
 
-def instructions_of(profile, library):
-    """The instructions executed in the library, from a profile of callgrind: lines of
-    cost belong to the object named last; the line after `calls=` is another's."""
-    total, counts, is_callee = 0, False, False
-    for line in profile.read_text(errors="replace").splitlines():
-        if line.startswith("ob="):
-            counts = line[3:] == library
-        elif line.startswith("calls="):
-            is_callee = True
-        elif line and line[0] in "0123456789+-*":
-            if counts and not is_callee:
-                total += int(line.split()[-1])
-            is_callee = False
-    return total
-
-
 def count(clock, library, directory, workload):
     program, *arguments = workload.split()
-    with tempfile.TemporaryDirectory(prefix="hak-instructions-") as scratch:
-        profile = pathlib.Path(scratch) / "profile"
-        result = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", "--compress-strings=no",
-             "--compress-pos=no", str(directory / program), *arguments],
-            env=dict(os.environ, LD_PRELOAD=f"{clock}:{library}"), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if result.returncode != 0:
-            sys.exit(f"{workload}: exit status {result.returncode}\n{result.stdout}{result.stderr}")
-        if f"malloc_from={library}" not in result.stdout.split():
-            sys.exit(f"{workload}: another allocator served it\n{result.stdout}")
-        return instructions_of(profile, library)
+    printed, profile = callgrind.profile([directory / program, *arguments], f"{clock}:{library}")
+    if f"malloc_from={library}" not in printed.split():
+        sys.exit(f"{workload}: another allocator served it\n{printed}")
+    return callgrind.instructions_of(profile, library)
 
 
 def main():
     library, directory, golden = (pathlib.Path(argument) for argument in sys.argv[1:4])
     library = str(library.resolve())
-    if shutil.which("valgrind") is None:
-        print("there is no valgrind")
-        sys.exit(77)
+    callgrind.need("valgrind")
     with tempfile.TemporaryDirectory(prefix="hak-clock-") as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
-        clock = pathlib.Path(scratch) / "frozen_clock.so"
-        source = pathlib.Path(__file__).with_name("frozen_clock.c")
-        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-o", clock, source], check=True)
+        clock = callgrind.frozen_clock(scratch)
         counts = dict(zip(WORKLOADS, pool.map(lambda workload: count(clock, library, directory, workload), WORKLOADS)))
     if "--update" in sys.argv:
         golden.write_text("".join(f"{total:>12,}  {workload}\n" for workload, total in counts.items()))

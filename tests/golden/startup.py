@@ -13,12 +13,12 @@ SPDX-License-Identifier: MIT
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 
-from instructions import TOLERANCE, instructions_of
+import callgrind
+from instructions import TOLERANCE
 
 WORKS = "nothing", "few", "shell"
 
@@ -32,11 +32,8 @@ def run(command, library=None):
 
 
 def instructions(program, work, library):
-    with tempfile.TemporaryDirectory(prefix="hak-startup-") as scratch:
-        profile = pathlib.Path(scratch) / "profile"
-        run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", "--compress-strings=no",
-             "--compress-pos=no", program, work], library)
-        return instructions_of(profile, library)
+    _, profile = callgrind.profile([program, work], library, {"PATH": os.environ["PATH"]})
+    return callgrind.instructions_of(profile, library)
 
 
 def calls(program, work, library=None):
@@ -75,10 +72,7 @@ def written_kib(program, work, library):
 def main():
     library, program, golden = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
     library = str(library)
-    missing = [tool for tool in ("valgrind", "strace") if shutil.which(tool) is None]
-    if missing:
-        print("there is no", *missing)
-        sys.exit(77)
+    callgrind.need("valgrind", "strace")
     found = {}
     for work in WORKS:
         found[work] = (instructions(program, work, library), calls(program, work, library) - calls(program, work),

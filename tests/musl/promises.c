@@ -299,18 +299,10 @@ static void served(void) {
 }
 
 int main(int count, char **words) {
-  static const struct {
-    const char *name;
-    void (*run)(void);
-  } cases[] = {{"blocks", blocks},     {"alignments", alignments}, {"library", library}, {"no_memory", no_memory},
-               {"heaps", heaps},       {"threads", threads},       {"forks", forks},     {"small_stacks", small_stacks},
-               {"mistakes", mistakes}, {"background", background}};
+  static const case_t cases[] = {
+      {"blocks", blocks},     {"alignments", alignments}, {"library", library}, {"no_memory", no_memory},
+      {"heaps", heaps},       {"threads", threads},       {"forks", forks},     {"small_stacks", small_stacks},
+      {"mistakes", mistakes}, {"background", background}};
   served();
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    if (count == 2 && strcmp(words[1], cases[i].name) == 0) {
-      cases[i].run();
-      return 0;
-    }
-  dprintf(STDERR_FILENO, "there is no such case\n");
-  return 2;
+  return run_case(cases, sizeof cases / sizeof *cases, count, words);
 }

@@ -142,15 +142,6 @@ static void operators(void) {
 }
 
 int main(int count, char **words) {
-  static const struct {
-    const char *name;
-    void (*run)(void);
-  } cases[] = {{"blocks", blocks}, {"process", process}, {"heaps", heaps}, {"operators", operators}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    if (count == 2 && strcmp(words[1], cases[i].name) == 0) {
-      cases[i].run();
-      return 0;
-    }
-  dprintf(STDERR_FILENO, "there is no such case\n");
-  return 2;
+  static const case_t cases[] = {{"blocks", blocks}, {"process", process}, {"heaps", heaps}, {"operators", operators}};
+  return run_case(cases, sizeof cases / sizeof *cases, count, words);
 }

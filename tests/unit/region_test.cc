@@ -338,23 +338,28 @@ TEST_F(Region, BlocksThatGrowInTurnAreCopiedRarely) {
   EXPECT_LE(grow_two(handle, 8 * UNIT_BYTES, 256 * UNIT_BYTES).bytes, 2 * 9 * 256 * UNIT_BYTES);
 }
 
-/* A block that something lies behind, so that it has to be copied to grow: its units, then. `room`: what the region's
- * limit leaves beyond the copy; 0: there is no limit. */
-std::size_t grow_until_copied(std::uint64_t handle, void *&block, std::size_t room) {
+/* A block that had to be copied to grow to so many units, as the other one lay behind it; 0 units: it never had to. */
+struct Copied {
+  void *block, *other;
+  std::size_t units;
+};
+
+/* `room`: what the region's limit leaves beyond the copy; 0: there is no limit. */
+Copied copied_to_grow(std::uint64_t handle, std::size_t room) {
+  void *block = take(handle, 96 * UNIT_BYTES), *other = take(handle, 96 * UNIT_BYTES);
+  if (other < block) std::swap(block, other);
   for (std::size_t units = 128; units < 8192; units += 32) {
     std::size_t limit = room == 0 ? 0 : figures(handle).taken + (units + room) * UNIT_BYTES;
     EXPECT_EQ(region_set_limit(handle, limit), REGION_OK);
     void *before = block;
     block = region_realloc(block, map_lookup(block), units * UNIT_BYTES);
-    if (block != before) return units;
+    if (block != before) return {block, other, units};
   }
-  return 0;
+  return {block, other, 0};
 }
 
 TEST_F(Region, SpareRoomIsTakenAndLive) {
-  void *block = take(handle, 96 * UNIT_BYTES), *other = take(handle, 96 * UNIT_BYTES);
-  if (other < block) std::swap(block, other);
-  std::size_t units = grow_until_copied(handle, block, 0);
+  auto [block, other, units] = copied_to_grow(handle, 0);
   ASSERT_NE(block, nullptr);
   ASSERT_NE(units, 0u) << "nothing was in its way";
   EXPECT_EQ(region_usable_size(block, map_lookup(block)), (units + units / 8) * UNIT_BYTES);
@@ -366,9 +371,7 @@ TEST_F(Region, SpareRoomIsTakenAndLive) {
 }
 
 TEST_F(Region, ALimitThatHasNoRoomToSpareHasRoomToGrow) {
-  void *block = take(handle, 96 * UNIT_BYTES), *other = take(handle, 96 * UNIT_BYTES);
-  if (other < block) std::swap(block, other);
-  std::size_t units = grow_until_copied(handle, block, 3);
+  auto [block, other, units] = copied_to_grow(handle, 3);
   ASSERT_NE(block, nullptr);
   ASSERT_NE(units, 0u) << "nothing was in its way";
   EXPECT_EQ(region_usable_size(block, map_lookup(block)), units * UNIT_BYTES);

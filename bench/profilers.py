@@ -22,13 +22,15 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "programs"))
+import cc1plus  # noqa: E402
+
 PROGRAMS = {
     "python3 JSON": ["/usr/bin/python3", f"{HERE}/programs/json_records.py", "records.json"],
     "perl": ["/usr/bin/perl", f"{HERE}/programs/words.pl", "prose.txt", "9000"],
     "jq": ["/usr/bin/jq", "-c", "-f", f"{HERE}/programs/records.jq", "records.json"],
     "sqlite3": ["/usr/bin/sqlite3", "-batch", ":memory:", ".read orders.sql"],
-    "cc1plus": ["cc1plus", "-quiet", "-imultiarch", f"{os.uname().machine}-linux-gnu", "-D_GNU_SOURCE", "-std=c++17", "-O1",
-                "-DDEPTH=12", f"{HERE}/programs/heavy.cpp", "-o", "/dev/null"],
+    "cc1plus": ["-std=c++17", "-O1", "-DDEPTH=12", f"{HERE}/programs/heavy.cpp", "-o", "/dev/null"],
 }
 SHORT = {"records.json": "records-quick.json", "9000": "2200", ".read orders.sql": ".read orders-quick.sql",
          "-DDEPTH=12": "-DDEPTH=1"}
@@ -109,12 +111,13 @@ def main():
         subprocess.run([sys.executable, HERE / "programs/prepare.py", target, inputs], check=True)
     own_time = inputs / "own_time.so"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", own_time, HERE / "own_time.c"], check=True)
-    compiler = subprocess.check_output(["g++", "-print-prog-name=cc1plus"], text=True).strip()
+    compiler, words = cc1plus.compiler()
     print("| program | profiler | time without | with, median | with, least | profiler's own | MiB, of MiB without | KiB written |")
     print("|---|---|---|---|---|---|---|---|")
     for program in arguments.programs:
-        command = [compiler if part == "cc1plus" else SHORT.get(part, part) if arguments.short else part
-                   for part in PROGRAMS[program]]
+        command = [SHORT.get(part, part) if arguments.short else part for part in PROGRAMS[program]]
+        if program == "cc1plus":
+            command = [str(compiler), *words, *command]
         for name, profiler in profilers(build, str(arguments.jemalloc.resolve())).items():
             if arguments.only is None or name in arguments.only:
                 print(f"| {program} | {name} | {row(command, profiler, own_time, inputs, arguments.rounds)} |", flush=True)

@@ -23,6 +23,7 @@ ROOT = HERE.parent.parent
 PROGRAMS = HERE.parent / "programs"
 sys.path.insert(0, str(PROGRAMS))
 sys.dont_write_bytecode = True
+import cc1plus  # noqa: E402
 import redis_driver  # noqa: E402
 
 REQUESTS, KEYS = 2000, 6000
@@ -47,14 +48,10 @@ def must_end_well(process):
 
 
 def record_gxx(recorder, output):
-    """The compiler itself, which g++ would start as another process, with the words that g++ gives it."""
-    compiler = Path(subprocess.run(["g++", "-print-prog-name=cc1plus"], check=True, capture_output=True, text=True)
-                    .stdout.strip()).resolve()
-    machine = subprocess.run(["g++", "-print-multiarch"], check=True, capture_output=True, text=True).stdout.split()
+    compiler, words = cc1plus.compiler()
     shutil.copy(PROGRAMS / "heavy.cpp", recorder.scratch)
-    where = ["-imultiarch", *machine] if machine else []
-    command = ["cc1plus", "-quiet", *where, "-D_GNU_SOURCE", "-std=c++17", "-O1", "-DDEPTH=6", "-o", "/dev/null"]
-    recorder.run(output, [*command, "heavy.cpp"], path=f"{compiler.parent}:/usr/bin:/bin")
+    command = [compiler.name, *words, "-std=c++17", "-O1", "-DDEPTH=6", "-o", "/dev/null", "heavy.cpp"]
+    recorder.run(output, command, path=f"{compiler.parent}:/usr/bin:/bin")
 
 
 def record_python(recorder, output):

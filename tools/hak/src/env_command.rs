@@ -15,7 +15,9 @@ const WITH_VALUE: [(&str, &str); 3] = [("-u", "--unset"), ("-C", "--chdir"), ("-
 pub fn started(words: &[Vec<u8>], split: &dyn Fn(&str) -> Option<Vec<Vec<u8>>>) -> Started {
     let mut left = words.to_vec();
     let mut lost = None;
-    let mut lose = |word: &[u8]| lost.get_or_insert(format!("env {}", String::from_utf8_lossy(word))).clone();
+    let mut lose = |text: &str| {
+        lost.get_or_insert(format!("env {text}"));
+    };
     while let Some(word) = left.first().cloned() {
         left.remove(0);
         let text = String::from_utf8_lossy(&word).into_owned();
@@ -23,7 +25,7 @@ pub fn started(words: &[Vec<u8>], split: &dyn Fn(&str) -> Option<Vec<Vec<u8>>>) 
             continue;
         }
         if text == "-" || "--ignore-environment".starts_with(&text) && text.len() > 2 {
-            lose(&word);
+            lose(&text);
             continue;
         }
         let option = WITH_VALUE.iter().find_map(|(short, long)| {
@@ -39,7 +41,7 @@ pub fn started(words: &[Vec<u8>], split: &dyn Fn(&str) -> Option<Vec<Vec<u8>>>) 
             let letters = text.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
             for (at, letter) in letters.char_indices() {
                 if letter == 'i' {
-                    lose(&word);
+                    lose(&text);
                 }
                 if let Some((short, _)) = WITH_VALUE.iter().find(|(short, _)| short.ends_with(letter)) {
                     let rest = &letters[at + letter.len_utf8()..];
@@ -52,12 +54,12 @@ pub fn started(words: &[Vec<u8>], split: &dyn Fn(&str) -> Option<Vec<Vec<u8>>>) 
             let value = value.or_else(|| (!left.is_empty()).then(|| String::from_utf8_lossy(&left.remove(0)).into()));
             let value = value.unwrap_or_default();
             match short {
-                "-u" if value == "LD_PRELOAD" => drop(lose(format!("-u {value}").as_bytes())),
+                "-u" if value == "LD_PRELOAD" => lose(&format!("-u {value}")),
                 "-S" => drop(left.splice(0..0, split(&value).unwrap_or_default())),
                 _ => {}
             }
         } else if text.starts_with("LD_PRELOAD=") {
-            lose(&word);
+            lose(&text);
         } else if !text.starts_with('-') && !text.contains('=') {
             left.insert(0, word);
             break;

@@ -89,6 +89,17 @@ fn is_mask(path: &Path) -> bool {
     null || fs::metadata(path).is_ok_and(|its| its.is_file() && its.len() == 0)
 }
 
+/// The *.conf of directories, as systemd reads them: by name, wherever they are. Of one name only the first counts.
+pub fn configurations(directories: &[PathBuf]) -> BTreeMap<OsString, PathBuf> {
+    let mut files = BTreeMap::new();
+    for entry in directories.iter().filter_map(|one| fs::read_dir(one).ok()).flatten().flatten() {
+        if entry.path().extension().is_some_and(|its| its == "conf") {
+            files.entry(entry.file_name()).or_insert_with(|| entry.path());
+        }
+    }
+    files
+}
+
 impl Places {
     pub fn new(user: bool) -> Result<Places> {
         if !user {
@@ -165,7 +176,7 @@ impl Places {
         all
     }
 
-    /// In the order in which systemd reads them: by name, wherever they are. Of one name only the first counts.
+    /// In the order in which systemd reads them.
     pub fn drop_ins(&self, name: &str) -> Vec<PathBuf> {
         let mut directories = Vec::new();
         for name in std::iter::once(name.to_owned()).chain(self.aliases(name)) {
@@ -174,13 +185,7 @@ impl Places {
             }
         }
         directories.extend(self.all.iter().map(|place| place.join("service.d")));
-        let mut files = BTreeMap::<OsString, PathBuf>::new();
-        for entry in directories.iter().filter_map(|one| fs::read_dir(one).ok()).flatten().flatten() {
-            if entry.path().extension().is_some_and(|its| its == "conf") {
-                files.entry(entry.file_name()).or_insert_with(|| entry.path());
-            }
-        }
-        files.into_values().collect()
+        configurations(&directories).into_values().collect()
     }
 }
 

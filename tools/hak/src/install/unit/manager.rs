@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! LD_PRELOAD in what a manager of systemd hands to all that it starts.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,27 +8,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::install::root;
+use crate::install::unit::environment::variables_of;
+use crate::install::unit::files::configurations;
 use crate::install::unit::{DROP_IN, PRELOAD, text, variables};
 
 /// What is before goes before.
 const CONFIGURATIONS: [&str; 4] = ["/etc", "/run", "/usr/local/lib", "/usr/lib"];
 
-/// In the order in which systemd reads them. Of one name only the first counts.
-fn files(directories: &[PathBuf]) -> BTreeMap<std::ffi::OsString, PathBuf> {
-    let mut files = BTreeMap::new();
-    for entry in directories.iter().filter_map(|one| fs::read_dir(one).ok()).flatten().flatten() {
-        if entry.path().extension().is_some_and(|its| its == "conf") {
-            files.entry(entry.file_name()).or_insert_with(|| entry.path());
-        }
-    }
-    files
-}
-
 /// Files of environment.d(5) that set LD_PRELOAD, hak's own left out, and to what.
 fn of_sessions() -> Result<Vec<(PathBuf, String)>> {
     let mut directories = vec![root::configuration()?.join("environment.d")];
     directories.extend(CONFIGURATIONS.iter().map(|one| Path::new(one).join("environment.d")));
-    let files = files(&directories).into_iter().filter(|(name, _)| name != DROP_IN);
+    let files = configurations(&directories).into_iter().filter(|(name, _)| name != DROP_IN);
     let set = files.filter_map(|(_, path)| {
         let all = variables::assigned(&fs::read(&path).ok()?);
         all.into_iter().rfind(|(name, _)| name == PRELOAD).map(|(_, value)| (path, value))
@@ -58,10 +48,10 @@ pub fn for_all(user: bool) -> Result<Vec<PathBuf>> {
     }
     let main = places.iter().map(|one| one.join(name)).find(|one| one.exists());
     let drop_ins: Vec<_> = places.iter().map(|one| one.join(format!("{name}.d"))).collect();
-    for path in main.into_iter().chain(files(&drop_ins).into_values()) {
+    for path in main.into_iter().chain(configurations(&drop_ins).into_values()) {
         let settings = text::settings_of(&path, &fs::read(&path).unwrap_or_default(), "[Manager]")?;
         let environments = settings.iter().filter(|one| lists.contains(&&*one.name));
-        if environments.flat_map(|one| super::variables_of(&one.value)).any(|name| name == PRELOAD) {
+        if environments.flat_map(|one| variables_of(&one.value)).any(|name| name == PRELOAD) {
             found.push(path);
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! A service of systemd: what its files say, and whether systemd understands what is added.
 
+mod environment;
 mod files;
 pub mod manager;
 mod sight;
@@ -111,20 +112,6 @@ impl Settings {
     }
 }
 
-/// What a variable is called that a word sets, or only names.
-fn variable(word: &[u8]) -> String {
-    String::from_utf8_lossy(word.split(|&byte| byte == b'=').next().unwrap_or_default()).into_owned()
-}
-
-fn variables_of(value: &str) -> Vec<String> {
-    text::words(value).unwrap_or_default().iter().map(|word| variable(word)).collect()
-}
-
-/// Which of the names a file of variables sets.
-fn sets(file: &[u8], names: &[&str]) -> Option<String> {
-    variables::assigned(file).into_iter().map(|(name, _)| name).find(|name| names.contains(&name.as_str()))
-}
-
 /// A program and its arguments, and whether systemd cares if it fails.
 struct Started {
     words: Vec<Vec<u8>>,
@@ -150,60 +137,6 @@ impl Unit {
             }
         }
         Some(whole)
-    }
-
-    /// The drop-in's variables reach what it starts, as they are.
-    fn check_variables(&self, env: &[(String, String)], notes: &mut Vec<String>) -> Result<()> {
-        let refuse = |reason: String| Err(failure(CANNOT_RUN, format!("{}: {reason}", self.name)));
-        let settings = &self.settings;
-        let own: Vec<&str> = [PRELOAD].into_iter().chain(env.iter().map(|(name, _)| name.as_str())).collect();
-        for one in settings.after().iter().filter(|one| one.name == "Environment") {
-            let file = one.file.display();
-            if one.value.is_empty() {
-                return refuse(format!("{file} is read later, and forgets all variables (Environment=)"));
-            }
-            let set = variables_of(&one.value).into_iter().find(|name| own.contains(&name.as_str()) && name != PRELOAD);
-            if let Some(name) = set {
-                return refuse(format!("{file} is read later, and sets {name} (Environment={})", one.value));
-            }
-        }
-        for one in settings.in_force(&["Environment"]).into_iter().chain(settings.in_force(&["PassEnvironment"])) {
-            if variables_of(&one.value).iter().any(|name| name == PRELOAD) {
-                let what = format!("{}={}", one.name, one.value);
-                return refuse(format!(
-                    "it sets LD_PRELOAD already ({what} in {}), and one of the two would be lost",
-                    one.file.display()
-                ));
-            }
-        }
-        for one in settings.in_force(&["UnsetEnvironment"]) {
-            if let Some(name) = variables_of(&one.value).iter().find(|name| own.contains(&name.as_str())) {
-                return refuse(format!("it takes {name} away from what it starts (UnsetEnvironment={})", one.value));
-            }
-        }
-        for one in settings.in_force(&["EnvironmentFile"]) {
-            let pattern = one.value.trim_start_matches('-');
-            let Some(pattern) = self.filled_in(pattern.as_bytes()).and_then(|its| String::from_utf8(its).ok()) else {
-                notes.push(format!("EnvironmentFile={} is not looked at: LD_PRELOAD in it would go before", one.value));
-                continue;
-            };
-            let files: Vec<PathBuf> =
-                glob::glob(&pattern).map(|all| all.filter_map(std::result::Result::ok).collect()).unwrap_or_default();
-            if files.is_empty() {
-                notes.push(format!("{pattern} is not there: should it set LD_PRELOAD once, that goes before"));
-            }
-            for file in files {
-                let text = fs::read(&file).map_err(|error| {
-                    let message = format!("{}: EnvironmentFile {}: {error}", self.name, file.display());
-                    failure(BAD_INPUT, message)
-                })?;
-                if let Some(name) = sets(&text, &own) {
-                    let file = file.display();
-                    return refuse(format!("{file} sets {name}, which goes before the drop-in (EnvironmentFile=)"));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// A program that is named without a path is one of systemd's own search.
@@ -283,7 +216,7 @@ impl Unit {
     pub fn check(&self, library: &Path, described: &Elf, env: &[(String, String)], user: bool) -> Result<Vec<String>> {
         let refuse = |reason: String| Err(failure(CANNOT_RUN, format!("{}: {reason}", self.name)));
         let mut notes = Vec::new();
-        self.check_variables(env, &mut notes)?;
+        environment::check(self, env, &mut notes)?;
         for file in manager::for_all(user)? {
             notes.push(format!("{} sets LD_PRELOAD for all services: it is lost to this one", file.display()));
         }
@@ -381,17 +314,6 @@ mod tests {
             [("/a/%i%%", Some("/a/a%")), ("%n %N %p", Some("one@a.service one@a one")), ("%h", None), ("$A", None)]
         {
             assert_eq!(unit.filled_in(word.as_bytes()), expected.map(|its| its.as_bytes().to_vec()), "{word}");
-        }
-    }
-
-    #[test]
-    fn a_file_of_variables_sets_what_is_no_comment() {
-        for (text, expected) in [
-            ("# LD_PRELOAD=/a\nB=LD_PRELOAD=\n", None),
-            ("A=b \\\n LD_PRELOAD=/a\n", None),
-            ("A=b\n LD_PRELOAD = /a\n", Some("LD_PRELOAD")),
-        ] {
-            assert_eq!(sets(text.as_bytes(), &["LD_PRELOAD"]).as_deref(), expected, "{text}");
         }
     }
 }

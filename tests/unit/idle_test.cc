@@ -1,9 +1,8 @@
 /* What a thread gives back that says it will sleep. SPDX-License-Identifier: MIT */
 #include "layers.h"
+#include "nothing_by_itself.h"
 #include "support/payload.h"
 #include "support/process.h"
-
-#include <front/bell.h>
 
 #include <atomic>
 #include <functional>
@@ -187,28 +186,22 @@ TEST_F(Idle, SlabsThatAreHardlyUsedServeOtherThreads) {
 
 /* A call does a bounded amount, and the next one goes on. */
 TEST_F(Idle, VeryManySlabsTakeSeveralCalls) {
-  constexpr std::size_t kSlabs = 3000, kBytes = 16384;
-  std::vector<void *> kept, others;
-  /* As beside a background thread that comes round, however slow the machine: else the frees give back what is too much. */
-  for (std::size_t i = 0; i < kSlabs * 8; i++) {
-    bell_listen();
-    (i % 8 == 0 ? kept : others).push_back(hak_malloc(kBytes));
-  }
-  for (void *block : others) {
-    bell_listen();
-    hak_free(block);
-  }
-  hak_thread_flush();
-  ASSERT_EQ(stats().slab_count, kSlabs) << "the test is void";
-  std::size_t calls = 0, all = 0;
-  for (std::size_t given; (given = hak_thread_idle()) > 0; calls++) {
-    EXPECT_LE(given, 1024u * 7 * kBytes);
-    all += given;
-  }
-  EXPECT_GT(calls, 1u);
-  EXPECT_EQ(all, others.size() * kBytes);
-  bell_leave();
-  for (void *block : kept) hak_free(block);
+  hak_test::with_nothing_by_itself([] {
+    constexpr std::size_t kSlabs = 3000, kBytes = 16384;
+    std::vector<void *> kept, others;
+    for (std::size_t i = 0; i < kSlabs * 8; i++) (i % 8 == 0 ? kept : others).push_back(hak_malloc(kBytes));
+    for (void *block : others) hak_free(block);
+    hak_thread_flush();
+    ASSERT_EQ(stats().slab_count, kSlabs) << "the test is void";
+    std::size_t calls = 0, all = 0;
+    for (std::size_t given; (given = hak_thread_idle()) > 0; calls++) {
+      EXPECT_LE(given, 1024u * 7 * kBytes);
+      all += given;
+    }
+    EXPECT_GT(calls, 1u);
+    EXPECT_EQ(all, others.size() * kBytes);
+    for (void *block : kept) hak_free(block);
+  });
 }
 
 TEST_F(Idle, OfAThreadThatHasNothing) {

@@ -1,8 +1,7 @@
 /* What lies free in slabs in use, and goes back. SPDX-License-Identifier: MIT */
 #include "layers.h"
+#include "nothing_by_itself.h"
 #include "support/payload.h"
-
-#include <front/bell.h>
 
 #include <algorithm>
 #include <set>
@@ -244,40 +243,36 @@ TEST_F(Surplus, BooksFollowASlabToItsNextOwner) {
 
 /* Free pages between live blocks count, as dirty memory does, and the latter stays first. */
 TEST(Trim, LeavesSoMuchOfBothTogether) {
-  constexpr size_t kBlocks = 40000, kBytes = 256;
   if (!os_is_unfiltered()) GTEST_SKIP() << "the system does not say what is resident";
-  std::vector<void *> blocks(kBlocks), live;
-  /* As beside a background thread that comes round, however slow the machine: else the frees give back what is too much. */
-  bell_listen();
-  for (void *&block : blocks) std::memset(block = hak_malloc(kBytes), 1, kBytes);
-  void *huge = hak_malloc(HAK_MIB(5));
-  for (size_t i = 0; i < kBlocks; i++) {
-    bell_listen();
-    i % 200 == 0 ? live.push_back(blocks[i]) : hak_free(blocks[i]);
-  }
-  EXPECT_EQ(trim(SIZE_MAX), 0u); /* nothing goes, but what is cached to its slabs */
-  arena_purge(0);
-  hak_account_t account;
-  const auto resident = [&] {
-    hak_account(&account, sizeof account);
-    return account.resident_free_in_slabs + account.resident_dirty;
-  };
-  const size_t all = resident(), beside = live.size() * os_page_bytes();
-  ASSERT_GT(all, HAK_MIB(8)) << "the test is void";
-  for (size_t keep : {HAK_MIB(6), HAK_MIB(4) + 1, HAK_MIB(2)}) {
-    EXPECT_GT(trim(keep), 0u);
-    EXPECT_GE(resident(), keep - os_page_bytes()) << "more went than was to go";
-    EXPECT_LE(resident(), keep + beside);
-    EXPECT_EQ(trim(keep), 0u);
-  }
-  hak_free(huge);
-  const size_t dirty = arena_usage().dirty;
-  ASSERT_GT(dirty, 0u);
-  trim(dirty + HAK_MIB(1));
-  EXPECT_EQ(arena_usage().dirty, dirty) << "what lies in slabs goes first";
-  resident();
-  EXPECT_GE(account.resident_free_in_slabs, HAK_MIB(1) - os_page_bytes());
-  EXPECT_LE(account.resident_free_in_slabs, HAK_MIB(1) + beside);
-  bell_leave();
-  for (void *block : live) hak_free(block);
+  hak_test::with_nothing_by_itself([] {
+    constexpr size_t kBlocks = 40000, kBytes = 256;
+    std::vector<void *> blocks(kBlocks), live;
+    for (void *&block : blocks) std::memset(block = hak_malloc(kBytes), 1, kBytes);
+    void *huge = hak_malloc(HAK_MIB(5));
+    for (size_t i = 0; i < kBlocks; i++) i % 200 == 0 ? live.push_back(blocks[i]) : hak_free(blocks[i]);
+    EXPECT_EQ(trim(SIZE_MAX), 0u); /* nothing goes, but what is cached to its slabs */
+    arena_purge(0);
+    hak_account_t account;
+    const auto resident = [&] {
+      hak_account(&account, sizeof account);
+      return account.resident_free_in_slabs + account.resident_dirty;
+    };
+    const size_t all = resident(), beside = live.size() * os_page_bytes();
+    ASSERT_GT(all, HAK_MIB(8)) << "the test is void";
+    for (size_t keep : {HAK_MIB(6), HAK_MIB(4) + 1, HAK_MIB(2)}) {
+      EXPECT_GT(trim(keep), 0u);
+      EXPECT_GE(resident(), keep - os_page_bytes()) << "more went than was to go";
+      EXPECT_LE(resident(), keep + beside);
+      EXPECT_EQ(trim(keep), 0u);
+    }
+    hak_free(huge);
+    const size_t dirty = arena_usage().dirty;
+    ASSERT_GT(dirty, 0u);
+    trim(dirty + HAK_MIB(1));
+    EXPECT_EQ(arena_usage().dirty, dirty) << "what lies in slabs goes first";
+    resident();
+    EXPECT_GE(account.resident_free_in_slabs, HAK_MIB(1) - os_page_bytes());
+    EXPECT_LE(account.resident_free_in_slabs, HAK_MIB(1) + beside);
+    for (void *block : live) hak_free(block);
+  });
 }

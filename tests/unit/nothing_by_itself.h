@@ -18,12 +18,11 @@
 
 namespace hak_test {
 
-/* Runs `body` in a child in which frees do neither: settings are read once, and last. What it expects,
- * the test expects. */
+/* Runs `body` in a child in which frees do neither; not by the environment, which this process has read
+ * if it ran another test before. What it expects, the test expects. */
 inline void with_nothing_by_itself(const std::function<void()> &body) {
   Outcome outcome = in_child([&] {
-    const char *environment[] = {"HAKMEM_INT=off", nullptr};
-    config_read(const_cast<char *const *>(environment));
+    const_cast<config_t *>(config())->over_time = OVER_TIME_OFF;
     bell_listen();
     body();
     return testing::Test::HasFailure() ? 1 : 0;

@@ -26,7 +26,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -68,8 +67,7 @@ struct slot {
 /* Of a segment. */
 enum { CLOSED, WAITED_FOR, OPEN };
 
-/* Before it sleeps, a thread lets others go first so many times: mostly one of them is the one that it waits for. */
-enum { BATCH = 2048, PAGE = 4096, YIELDS = 50 };
+enum { BATCH = 2048, PAGE = 4096 };
 
 /* Of a thread's stack, what is resident beforehand: the allocator's thread-local variables lie there, too. */
 enum { STACK = 512 << 10, RESIDENT = 64 << 10 };
@@ -122,10 +120,9 @@ static void sleep_while(_Atomic uint32_t *word, uint32_t value) {
 
 static void wake_all(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
 
+/* Whoever waits sleeps at once: on a busy machine each sched_yield would be a turn of all the others. */
 static void await_turn(struct slot *slot, uint32_t turn) {
-  for (unsigned i = 0; i < YIELDS; i++, sched_yield())
-    if ((atomic_load_explicit(&slot->turn, memory_order_acquire) & TURNS) == turn) return;
-  uint32_t seen = atomic_load(&slot->turn);
+  uint32_t seen = atomic_load_explicit(&slot->turn, memory_order_acquire); /* with next_turn's release */
   while ((seen & TURNS) != turn) {
     if ((seen & WAITED) == 0 && !atomic_compare_exchange_weak(&slot->turn, &seen, seen | WAITED)) continue;
     sleep_while(&slot->turn, seen | WAITED);
@@ -144,8 +141,6 @@ static void open_gate(uint64_t segment) {
 }
 
 static void await_gate(uint64_t segment) {
-  for (unsigned i = 0; i < YIELDS; i++, sched_yield())
-    if (atomic_load(&gates[segment]) == OPEN) return;
   uint32_t seen = CLOSED;
   while (atomic_compare_exchange_strong(&gates[segment], &seen, WAITED_FOR) || seen != OPEN) {
     sleep_while(&gates[segment], WAITED_FOR);

@@ -4,10 +4,10 @@
 mod common;
 
 use std::fs::{self, File};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use common::trees::{Snapshot, Tree};
-use common::{BINARY, library};
+use common::{BINARY, library, strace_works};
 use predicates::prelude::*;
 use predicates::str::contains;
 use rustix::fs::{FlockOperation, flock};
@@ -31,10 +31,7 @@ const MOST: usize = 40;
 
 /// With a profile; in a root of its own, where few programs have to be tried. `None`: no strace, or no rights.
 fn tree() -> Option<Tree> {
-    let mut command = Command::new("strace");
-    command.args(["-qq", "-e", "trace=none", "true"]).stderr(Stdio::null());
-    let traces = command.status().is_ok_and(|status| status.success());
-    let tree = if traces { Tree::root() } else { None }?;
+    let tree = if strace_works() { Tree::root() } else { None }?;
     tree.write(".profile", "export A=b\n", 0o640);
     tree.write("usr/local/bin/theirs", "", 0o755);
     Some(tree)

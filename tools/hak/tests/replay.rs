@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{BINARY, cc, hak, library};
+use common::{BINARY, cc, hak, library, strace_works};
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -184,6 +184,24 @@ fn threads_are_replayed_under_other_allocators() {
     command.arg("replay").arg(&trace).args(["--allocators", "none", "--allocator"]);
     command.arg(format!("none={}", wrong.display())).args(["--rounds", "1", "--touch", "ends"]);
     command.assert().code(1).stdout(contains("it did not serve the replay"));
+}
+
+/// On a busy machine a thread that yields the processor instead waits for a turn of all others, each time.
+#[test]
+fn a_thread_that_waits_for_another_one_sleeps() {
+    if !strace_works() {
+        return eprintln!("skipped: there is no strace, or no right to trace");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let trace = traced(directory.path(), &["threads"]);
+    let calls = directory.path().join("calls");
+    let mut strace = assert_cmd::Command::new("strace");
+    strace.args(["-f", "-qq", "--seccomp-bpf", "-e", "trace=sched_yield,futex", "-o"]).arg(&calls).arg(BINARY);
+    strace.args(["replay", "--allocators", "hakmem", "--rounds", "1", "--allocator", &hakmem()]).arg(&trace);
+    strace.assert().success();
+    let calls = fs::read_to_string(&calls).unwrap();
+    assert!(calls.lines().filter(|line| line.contains("FUTEX_WAIT_PRIVATE")).count() > 100, "{calls}");
+    assert_eq!(calls.lines().find(|line| line.contains("sched_yield")), None);
 }
 
 #[test]

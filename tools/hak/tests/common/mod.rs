@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -41,6 +41,13 @@ pub fn hakmem() -> OsString {
 pub fn write_script(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Whether there is a strace, and the right to trace.
+pub fn strace_works() -> bool {
+    let mut command = Command::new("strace");
+    command.args(["-qq", "-e", "trace=none", "true"]).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Compiles C.

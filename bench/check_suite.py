@@ -45,9 +45,13 @@ SHORT = {
     "realloc_growth": "--max 64K --ops 200",
     "big_churn": "--min 1M --max 2M --ops 8",
     "calloc_large": "--max 1M --ops 16",
+    "many_owners": "--blocks 20 --ops 500",
+    "producer_consumer": "--ops 100",
     "server_stress": "--requests 20 --ops 100",
+    "slow_consumer": "--queue 1M --rate 2M --length 200",
     "latency": "--total 4M --blocks 20 --ends 2 --ops 500",
     "sparse_large": "--blocks 20 --idle 0",
+    "work_stealing": "--starters 1 --ops 500",
     "larson": "--rounds 500 --ops 500",
     "cache_sharing": "--ops 20000",
 }
@@ -195,9 +199,16 @@ def verify_errors(row, workloads, missing):
     sizes = [float(result[key]) for key in SIZES if key in result]
     if sizes != sorted(sizes) or (name == "memory_after_peak" and len(sizes) != len(SIZES)):
         yield f"sizes {sizes} are not all there, or do not rise: {shown}"
-    threads = int(said.get("--threads", 0)) or 2 * int(said.get("--pairs", 0))
-    if threads and threads != row.get("threads", 1):
+    threads = int(said.get("--threads", 0)) or threads_of_teams(said)
+    if threads and row["family"] != "sweeps" and threads != row.get("threads", 1):
         yield f"threads is {row.get('threads', 1)}, the command's are {threads}"
+
+
+def threads_of_teams(said):
+    """Of producers and consumers; 0 where there are none."""
+    if not said.keys() & {"--pairs", "--producers", "--consumers"}:
+        return 0
+    return int(said.get("--pairs", 1)) * (int(said.get("--producers", 1)) + int(said.get("--consumers", 1)))
 
 
 def options_of(words):
@@ -214,14 +225,12 @@ def rows_of_sweep(sweep):
         for axis, value in zip(axes, values):
             filled = str(value // axis.get("per", 1))
             row["command"] = [word.replace(f"{{{axis['key']}}}", filled) for word in row["command"]]
-            if axis["name"] == "threads":
-                row["threads"] = value
         yield row
 
 
 def short_of_sweep(row):
-    """With so few blocks that the check of all of them is short."""
-    few = {"--slots": 1000, "--batch": 64}
+    """With so few blocks, and so small ones, that the check of all of them is short."""
+    few = {"--slots": 1000, "--batch": 64, "--min": 1 << 18, "--max": 1 << 18}
     words = row["command"][:]
     for index, word in enumerate(words[:-1]):
         if word in few:

@@ -15,8 +15,8 @@ static uint64_t threads = 2, slots = 1024, min_bytes = 16, max_bytes = 16 * BENC
 static const bench_option_t options[] = {
     {"threads", BENCH_NUMBER, &threads, 1, 1024, NULL, "that share the slots"},
     {"slots", BENCH_NUMBER, &slots, 1, 1 << 24, NULL, "in the ring"},
-    {"min", BENCH_BYTES, &min_bytes, 16, BENCH_MIB, NULL, "smallest block"},
-    {"max", BENCH_BYTES, &max_bytes, 16, BENCH_MIB, NULL, "largest block"},
+    {"min", BENCH_BYTES, &min_bytes, 16, 4 * BENCH_MIB, NULL, "smallest block"},
+    {"max", BENCH_BYTES, &max_bytes, 16, 4 * BENCH_MIB, NULL, "largest block"},
     {0},
 };
 

@@ -3,11 +3,11 @@
 
     memory.py BUILD CHAPTER
 
-One chapter in one shell, in a directory where `build` and `tests` are those of the project. Lines of the document's
-output have to come in their order; `...` stands for any others. Words have to be the same, and numbers about the
-same: what is exact is the count of blocks, and what is not is what the allocator keeps. A figure in the text has to
-be one of those that the chapter shows. Ends with 77, which is to skip the test, without `hak` or a compiler, and for
-the chapter on huge pages where the system gives none.
+One chapter in one shell, in a directory where `tests` is the project's and `build` has what is built of it: the library,
+and the tool. Lines of the document's output have to come in their order; `...` stands for any others. Words have to be
+the same, and numbers about the same: what is exact is the count of blocks, and what is not is what the allocator keeps.
+A figure in the text has to be one of those that the chapter shows. Ends with 77, which is to skip the test, without
+`hak` or a compiler, and for the chapter on huge pages where the system gives none.
 
 SPDX-License-Identifier: MIT
 """
@@ -35,6 +35,22 @@ SIZES = {"2 MiB", "1 MiB", "64 KiB", "600 KiB"}  # of pages, tiles, buffers and 
 
 class Wrong(Exception):
     """The document and what happens differ."""
+
+
+class Lacking(Exception):
+    """What the document's commands need, and is not here."""
+
+
+def stage(build, directory):
+    """Makes the directory's `build`. It has the tool itself, which finds the library beside it, wherever it was built."""
+    found = subprocess.run([ROOT / "tests/support/hak-of", build], text=True, capture_output=True, check=False)
+    if found.returncode != 0:
+        raise Lacking(found.stderr.strip())
+    staged = pathlib.Path(directory, "build")
+    staged.mkdir()
+    for library in build.glob("libhakmem*"):
+        (staged / library.name).symlink_to(library)
+    shutil.copy2(found.stdout.strip(), staged / "hak")
 
 
 def chapters(text):
@@ -187,15 +203,13 @@ def main():
             if wrong := [line for name, text in every.items() for line in wrong_figures(name, text)]:
                 raise Wrong("\n".join(wrong))
             return 0
-        if not (build / "hak").exists() or shutil.which("cc") is None:
-            print("skipped: no build/hak (scripts/build-hak BUILD makes it), or no cc")
-            return SKIPPED
+        if shutil.which("cc") is None:
+            raise Lacking("there is no cc")
         if wanted == "Huge-page slack" and not huge_pages():
-            print("skipped: the system gives no huge pages")
-            return SKIPPED
+            raise Lacking("the system gives no huge pages")
         with tempfile.TemporaryDirectory(prefix="hakmem-", dir="/tmp") as directory:
-            for name, target in (("build", build), ("tests", ROOT / "tests")):
-                os.symlink(target, pathlib.Path(directory, name))
+            stage(build, directory)
+            pathlib.Path(directory, "tests").symlink_to(ROOT / "tests")
             shell, ran = Shell(directory), 0
             try:
                 for command, shown in [*steps(every["start"]), *steps(every[wanted])]:
@@ -205,6 +219,9 @@ def main():
                 shell.close()
         print(f"{ran} commands do what the document says")
         return 0
+    except Lacking as lacking:
+        print(f"skipped: {lacking}")
+        return SKIPPED
     except Wrong as wrong:
         print(f"docs/memory.md, {wanted}: {wrong}")
         return 1

@@ -1,13 +1,13 @@
-/* Four threads draw pictures, and wait for more. `hoard idle`: they say that they wait.
+/* Four threads draw pictures, which they show together, and wait for more. `hoard idle`: they say that they wait.
  * SPDX-License-Identifier: MIT */
 #include "step.h"
 
-enum { THREADS = 4, PICTURES = 50, TILES = 14, TILE_BYTES = 2 << 20 };
+enum { THREADS = 4, PICTURES = 4, TILES = 14, TILE_BYTES = 2 << 20 };
 
 /* Of hakmem.h. Weak, so that the program runs under other allocators as well, where it is NULL. */
 extern size_t hak_thread_idle(void) __attribute__((weak));
 
-static pthread_barrier_t drawn, more;
+static pthread_barrier_t shown, drawn, more;
 static bool idle;
 
 static void *draw(void *unused) {
@@ -16,6 +16,7 @@ static void *draw(void *unused) {
     for (int i = 0; i < TILES; i++) {
       tile[i] = filled(TILE_BYTES);
     }
+    pthread_barrier_wait(&shown);
     for (int i = 0; i < TILES; i++) {
       free(tile[i]);
     }
@@ -32,6 +33,7 @@ int main(int count, char **words) {
   pthread_t thread[THREADS];
   idle = count > 1 && strcmp(words[1], "idle") == 0;
   steps_begin();
+  pthread_barrier_init(&shown, NULL, THREADS);
   pthread_barrier_init(&drawn, NULL, THREADS + 1);
   pthread_barrier_init(&more, NULL, THREADS + 1);
   for (int i = 0; i < THREADS; i++) {

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "step.h"
 
-enum { ROWS = 100000, ROW_BYTES = 2000 };
+enum { ROWS = 20000, ROW_BYTES = 2000 };
 
 static void query(void) {
   static void *row[ROWS];

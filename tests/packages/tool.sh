@@ -4,13 +4,9 @@
 # SPDX-License-Identifier: MIT
 stage_tool() {
   local hak
-  for hak in "$1/hak" "$1/cargo/debug/hak"; do
-    if [ -x "$hak" ]; then
-      mkdir "$2"
-      cp "$hak" "$2/hak"
-      strip "$2/hak"
-      "$2/hak" generate "$2/share"
-      return
-    fi
-  done
+  hak=$("$root/tests/support/hak-of" "$1") || return 0
+  mkdir "$2"
+  cp "$hak" "$2/hak"
+  strip "$2/hak"
+  "$2/hak" generate "$2/share"
 }

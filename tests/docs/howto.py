@@ -59,13 +59,10 @@ def run_page(build, page):
     lacks = [program for program in needed[1].split() if shutil.which(program) is None]
     if lacks:
         raise memory.Lacking(f"there is no {' nor '.join(lacks)} (scripts/deps test installs all but Go)")
-    with tempfile.TemporaryDirectory(prefix="hakmem-", dir="/tmp") as home:
-        # One below, so that a page may open its own to another user and nobody else's.
-        directory = pathlib.Path(home, "work")
-        directory.mkdir()
+    with tempfile.TemporaryDirectory(prefix="hakmem-", dir="/tmp") as directory:
         memory.stage(build, directory)
-        os.environ["PATH"] = f"{directory / 'build'}:{os.environ['PATH']}"
-        os.environ["HOME"] = str(directory)
+        os.environ["PATH"] = f"{directory}/build:{os.environ['PATH']}"
+        os.environ["HOME"] = directory
         os.environ.pop("XDG_CONFIG_HOME", None)
         shell, ran = memory.Shell(directory), 0
         try:

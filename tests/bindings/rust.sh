@@ -36,7 +36,8 @@ package)
   cargo build --quiet --release
   said=$("$target/release/user")
   echo "$said"
-  [ "$said" = "hakmem 0.1.0 serves 1048576 bytes" ]
+  version=$(sed -n 's/^project(hakmem VERSION \([0-9.]*\) .*/\1/p' "$root/CMakeLists.txt")
+  [ "$said" = "hakmem $version serves 1048576 bytes" ]
   # What only `hak inspect` looks for is there, although nothing refers to it.
   grep -q "hakmem's tables" "$target/release/user"
   # Another C library is refused in words.

@@ -25,8 +25,9 @@ install_tool
 # find_package, both libraries
 cmake -S "$here/consumer" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/build" >/dev/null
-"$work/build/with_shared"
-"$work/build/with_static"
+version=$(sed -n 's/^project(hakmem VERSION \([0-9.]*\) .*/\1/p' "$here/../../CMakeLists.txt")
+"$work/build/with_shared" "$version"
+"$work/build/with_static" "$version"
 for program in heaps_with_shared heaps_with_static heaps_beside; do
   "$work/build/$program"
 done
@@ -54,7 +55,7 @@ grep -q 'no component nothing' "$work/components.log" || { cat "$work/components
 # pkg-config, from another place than the one it was configured for
 export PKG_CONFIG_PATH="$library/pkgconfig"
 cc "$here/consumer/main.c" -o "$work/with_pkg_config" $(pkg-config --cflags --libs hakmem)
-LD_LIBRARY_PATH=$library "$work/with_pkg_config"
+LD_LIBRARY_PATH=$library "$work/with_pkg_config" "$(pkg-config --modversion hakmem)"
 
 # and a program that was never linked to it
 HAKMEM_STATS_FILE=$work/stats.json LD_PRELOAD=$library/libhakmem.so "$work/build/with_nothing"

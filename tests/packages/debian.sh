@@ -79,7 +79,7 @@ cross() {
   grep -q '"refills": [1-9]' "$arm/stats.json" || fail "the preloaded library did not serve"
   aarch64-linux-gnu-gcc -I"$arm/root/usr/include" "$root/tests/install/consumer/main.c" "${library%.so.0}.a" -pthread \
     -o "$arm/linked"
-  qemu-aarch64 -L /usr/aarch64-linux-gnu -E HAKMEM_RESERVE=16G "$arm/linked"
+  qemu-aarch64 -L /usr/aarch64-linux-gnu -E HAKMEM_RESERVE=16G "$arm/linked" "$(PKG_CONFIG_PATH=${library%/*}/pkgconfig pkg-config --modversion hakmem)"
 }
 
 # dpkg for a root of its own, whatever this machine leaves out of what is installed.
@@ -140,11 +140,11 @@ use() {
   grep -q '"refills": [1-9]' "$work/stats.json" || fail "the preloaded library did not serve"
   export PKG_CONFIG_PATH=$lib/pkgconfig
   cc "$consumer/main.c" -o "$work/shared" $(pkg-config --cflags --libs hakmem)
-  LD_LIBRARY_PATH=$lib "$work/shared"
+  LD_LIBRARY_PATH=$lib "$work/shared" "${version%-*}"
   cmake -S "$consumer" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$work/root/usr" >/dev/null
   cmake --build "$work/consumer" --target with_shared with_static >/dev/null
-  "$work/consumer/with_shared"
-  "$work/consumer/with_static"
+  "$work/consumer/with_shared" "${version%-*}"
+  "$work/consumer/with_static" "${version%-*}"
   # The fast paths are those of the library that is tested. Of the compiler that the golden file is of.
   case $(uname -m)-$(gcc -dumpversion) in
   x86_64-12*) python3 "$root/tests/golden/fast_path.py" "$lib/libhakmem.so.0" "$root/tests/golden/fast_path.golden" ;;

@@ -83,4 +83,4 @@ if [ -x "$build/hak" ]; then
 fi
 export PKG_CONFIG_PATH=lib/pkgconfig
 cc "$root/tests/install/consumer/main.c" -o "$work/consumer" $(pkg-config --cflags --libs hakmem)
-LD_LIBRARY_PATH=$PWD/lib "$work/consumer"
+LD_LIBRARY_PATH=$PWD/lib "$work/consumer" "$(pkg-config --modversion hakmem)"

@@ -33,9 +33,8 @@ STAND_INS = {
         for name in libhakmem0 libhakmem-dev hakmem-tools; do touch ${{name}}_{VERSION}-1_$arch.deb; done""",
     "scripts/build-rpm": f"""mkdir -p "$1" && cd "$1"
         for name in libhakmem0 libhakmem-devel hakmem-tools; do touch $name-{VERSION}-1.{MACHINE}.rpm; done""",
-    "scripts/build-wheel": f"""mkdir -p "$1" && cd "$1" && machine={MACHINE} && touch hakmem-{VERSION}.tar.gz
-        [ -z "$CMAKE_TOOLCHAIN_FILE" ] || machine=aarch64
-        touch hakmem-{VERSION}-py3-none-manylinux_2_34_$machine.whl""",
+    "scripts/build-wheel": f"""mkdir -p "$1" && cd "$1" && touch hakmem-{VERSION}.tar.gz
+        for machine in {MACHINE} ${{2:+aarch64}}; do touch hakmem-{VERSION}-py3-none-manylinux_2_34_$machine.whl; done""",
     "stand-ins/cargo": f"""mkdir -p "$CARGO_TARGET_DIR/package" && cd "$CARGO_TARGET_DIR/package"
         touch hakmem-{VERSION}.crate hakmem-sys-{VERSION}.crate""",
 }
@@ -150,6 +149,9 @@ class Release(unittest.TestCase):
                 self.setUp()
                 self.changed(file, rf"({pattern}\W*){re.escape(VERSION)}", r"\g<1>7.7.7")
                 self.refused(f"{file} says")
+        self.setUp()
+        self.changed("include/hakmem.h", r"(HAK_VERSION_PATCH )\d+", r"\g<1>77")
+        self.refused("include/hakmem.h says")
 
     def test_the_changelogs(self):
         self.changed("CHANGELOG.md", r" - 2026-12-01", " - unreleased")

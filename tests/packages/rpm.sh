@@ -65,7 +65,7 @@ HAKMEM_STATS_FILE=$work/stats.json LD_PRELOAD=$lib/libhakmem.so.0 perl -e 'print
 grep -q '"refills": [1-9]' "$work/stats.json" || fail "the preloaded library did not serve"
 export PKG_CONFIG_PATH=$lib/pkgconfig
 cc "$root/tests/install/consumer/main.c" -o "$work/shared" $(pkg-config --cflags --libs hakmem)
-LD_LIBRARY_PATH=$lib "$work/shared"
+LD_LIBRARY_PATH=$lib "$work/shared" "$version"
 # The fast paths are those of the library that is tested. Of the compiler that the golden file is of.
 case $(uname -m)-$(gcc -dumpversion) in
 x86_64-12*) python3 "$root/tests/golden/fast_path.py" "$lib/libhakmem.so.0" "$root/tests/golden/fast_path.golden" ;;

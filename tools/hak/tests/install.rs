@@ -13,6 +13,9 @@ use common::trees::Tree;
 use predicates::prelude::*;
 use predicates::str::contains;
 
+/// How the path of a copy of the library begins, below the prefix.
+const COPY: &str = concat!("lib/hakmem/libhakmem-", env!("CARGO_PKG_VERSION"), "-");
+
 /// What a program that is started so has in LD_PRELOAD, and whether hakmem is mapped into it.
 fn run(program: &Path, preload: Option<&str>) -> String {
     let mut command = Command::new(program);
@@ -43,7 +46,7 @@ fn a_program_is_served_by_a_script_whatever_its_name() {
         .stdout(contains("undo     hak uninstall"));
     let out = run(&script, None);
     assert!(out.starts_with("<a b>\n<*>\n"), "{out}");
-    assert!(out.contains("usr/lib/hakmem/libhakmem-0.1.0-") && out.contains(".so inline\n"), "{out}");
+    assert!(out.contains(&format!("usr/{COPY}")) && out.contains(".so inline\n"), "{out}");
     assert!(out.contains("r-xp") && out.matches("libhakmem").count() > 3, "it is mapped: {out}");
     // What the caller preloads goes first.
     let out = run(&script, Some("/caller/own.so"));
@@ -260,7 +263,7 @@ fn a_system_is_tried_first() {
     let before = tree.snapshot();
     tree.hak_in_root(&["install", "system"]).assert().success().stdout(contains("3 programs of the system"));
     let preload = tree.read("etc/ld.so.preload");
-    assert!(preload.starts_with("# none yet\n/usr/local/lib/hakmem/libhakmem-0.1.0-"), "{preload}");
+    assert!(preload.starts_with(&format!("# none yet\n/usr/local/{COPY}")), "{preload}");
     tree.hak_in_root(&["install", "system"]).assert().code(2).stderr(contains("names hakmem already"));
     // Somebody's line after it, and their own way of naming it.
     fs::write(tree.path("etc/ld.so.preload"), format!("{preload}/lib/theirs.so\n")).unwrap();

@@ -19,7 +19,7 @@ SKIPPED = 77
 PAGES = {
     "index.html": "compare.png", "docs/images/compare.png": None, "docs/howto/redis.html": "hak install program",
     "man/libhakmem.3.html": "SYNOPSIS", "api/hakmem_8h.html": "Bytes of the block that may be used",
-    "docs/benchmarks.html": "random_mixed", "src/int/container.h": None,
+    "docs/benchmarks.html": "images/benchmarks-1.svg", "docs/images/benchmarks-1.svg": "mimalloc", "src/int/container.h": None,
 }
 
 

@@ -4,7 +4,8 @@
 #
 #   debian.sh make BUILD WORK      builds them below WORK, with the tool `hak` of the build tree BUILD if it is there
 #   debian.sh same BUILD WORK      builds them again, elsewhere: the same bytes
-#   debian.sh cross BUILD WORK     builds them for arm64, and has the emulator run a program under the library
+#   debian.sh cross BUILD WORK     builds them for arm64, which can be installed beside those of this machine, and has the
+#                                  emulator run a program under the library
 #   debian.sh use BUILD WORK       looks at them, installs, uses, upgrades and removes them
 #
 # 77 where what builds packages is missing.
@@ -59,7 +60,7 @@ same() {
 }
 
 cross() {
-  local arm=$work/arm64 library
+  local arm=$work/arm64 library name
   for program in aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64; do
     command -v "$program" >/dev/null || { echo "skipped: there is no $program (scripts/deps test installs it)"; exit 77; }
   done
@@ -79,7 +80,18 @@ cross() {
   grep -q '"refills": [1-9]' "$arm/stats.json" || fail "the preloaded library did not serve"
   aarch64-linux-gnu-gcc -I"$arm/root/usr/include" "$root/tests/install/consumer/main.c" "${library%.so.0}.a" -pthread \
     -o "$arm/linked"
-  qemu-aarch64 -L /usr/aarch64-linux-gnu -E HAKMEM_RESERVE=16G "$arm/linked" "$(PKG_CONFIG_PATH=${library%/*}/pkgconfig pkg-config --modversion hakmem)"
+  version=$(dpkg-deb -f "$arm"/packages/libhakmem0_*.deb Version)
+  qemu-aarch64 -L /usr/aarch64-linux-gnu -E HAKMEM_RESERVE=16G "$arm/linked" "${version%-*}"
+  # Installed beside those of this machine: dpkg takes a file that both have for one, and wants it the same.
+  for name in libhakmem0 libhakmem-dev; do
+    mkdir -p "$arm/beside/$name"
+    dpkg-deb -x "$work"/packages/${name}_*.deb "$arm/beside/$name/here"
+    dpkg-deb -x "$arm"/packages/${name}_*.deb "$arm/beside/$name/arm64"
+    rm -r "$arm/beside/$name/here/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" \
+      "$arm/beside/$name/arm64/usr/lib/aarch64-linux-gnu"
+    diff -r "$arm/beside/$name/here" "$arm/beside/$name/arm64" >"$log" ||
+      { cat "$log"; fail "$name of two architectures cannot be installed at a time"; }
+  done
 }
 
 # dpkg for a root of its own, whatever this machine leaves out of what is installed.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The packages for rpm, built twice in places of their own: the same bytes; then what is in them, and that it serves.
-# Nothing is installed: it is unpacked.
+# The packages for rpm, built twice in places of their own: the same bytes; then what is in them, and that it serves,
+# unpacked. As root, rpm installs, checks and removes them as well, in a root of their own that has nothing else.
 #
 #   rpm.sh BUILD WORK      with the tool `hak` of the build tree BUILD if it is there
 #
@@ -73,5 +73,24 @@ esac
 if [ -d "$work/tool" ]; then
   [ -f "$(echo "$work"/root/usr/share/man/man1/hak.1*)" ] || fail "hak comes alone"
   "$work/root/usr/bin/hak" --version >/dev/null
+fi
+
+if ((EUID == 0)); then # rpm changes its root
+  in_root() {
+    rpm --root "$work/rpm-root" --dbpath /var/lib/rpm "$@" >"$work/log" 2>&1
+  }
+  must() {
+    in_root "$@" || { cat "$work/log"; fail "that was: rpm $*"; }
+  }
+  mkdir -p "$work/rpm-root"
+  must --initdb
+  if in_root -U --noscripts "$work/packages/libhakmem-devel-"*.rpm; then fail "libhakmem-devel needs no libhakmem0"; fi
+  grep -q "libhakmem0.* = $version-.* is needed" "$work/log" || { cat "$work/log"; fail "it is refused for another reason"; }
+  # Without the C library, and so without ldconfig.
+  must -U --nodeps --noscripts "$work"/packages/*.rpm
+  must -V --nodeps --noscripts "${names[@]}"
+  must -e --noscripts "${names[@]}"
+  left=$(find "$work/rpm-root" -path "$work/rpm-root/var/lib/rpm" -prune -o \( ! -type d -o -name '*hakmem*' \) -print)
+  [ -z "$left" ] || fail "left after the removal: $left"
 fi
 echo "${#names[@]} packages of $version"

@@ -41,11 +41,13 @@ endif()
 # Flags of everything below. The compiler must not fold away or merge the very
 # calls under test, nor warn of the misuse that some commit on purpose.
 # They are optimised less than the library, and know of their lines only: that halves
-# the time that they take to compile.
+# the time that they take to compile. Where each of their instructions costs as much as
+# ten, under a sanitizer and in the emulator, they are optimised a little, and what stresses
+# is everywhere (WORKS).
 add_library(hak_test_flags INTERFACE)
 target_compile_features(hak_test_flags INTERFACE cxx_std_17)
 target_compile_options(hak_test_flags INTERFACE
-  -fno-builtin -O1 -g1 -Wall -Wextra
+  -fno-builtin $<IF:$<BOOL:$<TARGET_PROPERTY:HAK_UNOPTIMISED>>,-O0,-O1> -g1 -Wall -Wextra
   $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-alloc-size-larger-than -Wno-free-nonheap-object -Wno-use-after-free>
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-alloc-size-larger-than -Wno-free-nonheap-object -Wno-use-after-free -Wno-mismatched-new-delete>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>)
@@ -53,6 +55,11 @@ target_include_directories(hak_test_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(hak_test_flags INTERFACE
   _GNU_SOURCE HAK_TEST_WATCHDOG=${HAK_TEST_WATCHDOG} $<$<BOOL:${CMAKE_CROSSCOMPILING}>:HAK_TEST_EMULATED>)
+if(HAKMEM_SANITIZE OR CMAKE_CROSSCOMPILING)
+  set(HAK_TEST_UNOPTIMISED OFF)
+else()
+  set(HAK_TEST_UNOPTIMISED ON)
+endif()
 if(HAKMEM_SANITIZE)
   target_compile_options(hak_test_flags INTERFACE -fsanitize=${HAKMEM_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(hak_test_flags INTERFACE -fsanitize=${HAKMEM_SANITIZE})
@@ -88,7 +95,7 @@ endif()
 file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc CONTENT "int main() {}\n")
 add_executable(hak_test_precompiled EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
 target_link_libraries(hak_test_precompiled PRIVATE hak_test_flags gtest)
-set_target_properties(hak_test_precompiled PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
+set_target_properties(hak_test_precompiled PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF HAK_UNOPTIMISED ${HAK_TEST_UNOPTIMISED})
 target_precompile_headers(hak_test_precompiled PRIVATE <gtest/gtest.h> <atomic> <functional> <map> <thread> <vector>)
 
 # Labels and environment of tests that are already known by name, as CMake text.
@@ -111,13 +118,14 @@ endfunction()
 #   [SERVED]            main() of tests/support: the run fails unless hakmem serves malloc
 #   [NO_MAIN]           the sources have a main() of their own
 #   [SERIAL]            nothing else may run meanwhile
+#   [WORKS]             what takes its time is the test itself, which is optimised, therefore
 #   [FILTER pattern]    of its cases those alone
 #   [LABELS word...]    besides the directory's name
 #   [COST seconds]      what its longest case takes, if more than one: those start first
 #   [ENV NAME=value...] [DEFINES NAME=value...] [ARGS word...]
 #   [HELPERS name...])  hak_add_helper targets; HELPER_<name> is the path of each
 function(hak_add_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PRELOAD;SERVED;NO_MAIN;SERIAL" "COST;FILTER"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PRELOAD;SERVED;NO_MAIN;SERIAL;WORKS" "COST;FILTER"
     "SOURCES;LINK;LABELS;ENV;DEFINES;ARGS;HELPERS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "hak_add_gtest(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
@@ -148,9 +156,19 @@ function(hak_add_gtest name)
   target_compile_definitions(${name} PRIVATE ${arg_DEFINES})
   hak__helpers(${name} "${arg_HELPERS}")
   set_target_properties(${name} PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
-  list(FILTER arg_SOURCES INCLUDE REGEX "\\.c$")
-  set_source_files_properties(${arg_SOURCES} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-  target_precompile_headers(${name} REUSE_FROM hak_test_precompiled)
+  list(LENGTH arg_SOURCES files)
+  if(files GREATER 2)
+    # Eight files at a time: what they make of GoogleTest's templates is compiled once for all of them.
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endif()
+  # What is optimised otherwise cannot use the header.
+  if(NOT arg_WORKS OR NOT HAK_TEST_UNOPTIMISED)
+    set_target_properties(${name} PROPERTIES HAK_UNOPTIMISED ${HAK_TEST_UNOPTIMISED})
+    list(FILTER arg_SOURCES INCLUDE REGEX "\\.c$")
+    set_source_files_properties(${arg_SOURCES} PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
+    target_precompile_headers(${name} REUSE_FROM hak_test_precompiled)
+  endif()
 
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_PREFIX "${name}:" NO_PRETTY_VALUES TEST_FILTER "${arg_FILTER}" EXTRA_ARGS ${arg_ARGS})

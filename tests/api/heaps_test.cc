@@ -29,7 +29,7 @@ hak_heap_stats_t stats_of(const hak_heap_t *heap) {
   EXPECT_EQ(now.live + now.cached + now.free, now.taken);
   return now;
 }
-hak_stats_t stats() {
+hak_stats_t checked_stats() {
   hak_stats_t now;
   hak_stats(&now, sizeof now);
   EXPECT_EQ(now.live + now.cached + now.outboxes + now.free_in_slabs,
@@ -174,7 +174,7 @@ TEST_P(Heaps, HoldToTheirLimits) {
 }
 
 TEST_P(Heaps, DestroyingFreesWhatEverybodyHolds) {
-  std::size_t live = stats().live;
+  std::size_t live = checked_stats().live;
   {
     Worker first, second;
     hak_heap_t *doomed = hak_heap_new(0);
@@ -187,7 +187,7 @@ TEST_P(Heaps, DestroyingFreesWhatEverybodyHolds) {
       });
     }
     for (int i = 0; i < 10; i++) s.free(blocks[i]);
-    hak_stats_t before = stats();
+    hak_stats_t before = checked_stats();
     EXPECT_GE(before.live, live + 2 * (10 << 20));
     hak_heap_destroy(doomed);
     /* Nobody gets a block of it from a cache, whatever has the heap's number or its memory now. */
@@ -204,13 +204,13 @@ TEST_P(Heaps, DestroyingFreesWhatEverybodyHolds) {
     }
     hak_heap_destroy(next);
   }
-  EXPECT_LT(stats().live, live + (64 << 10)) << "threads' own things";
+  EXPECT_LT(checked_stats().live, live + (64 << 10)) << "threads' own things";
 }
 
 TEST_P(Heaps, AreInTheHeapsFigures) {
-  hak_stats_t before = stats();
+  hak_stats_t before = checked_stats();
   void *tiny = hak_heap_malloc(heap, 48), *lone = hak_heap_malloc(heap, 200000), *huge = hak_heap_malloc(heap, 9 << 20);
-  hak_stats_t now = stats();
+  hak_stats_t now = checked_stats();
   EXPECT_EQ(now.live - before.live, 48 + (256 << 10) + (std::size_t{9} << 20));
   EXPECT_EQ(stats_of(heap).live, 48 + (256 << 10) + (std::size_t{9} << 20));
   EXPECT_GT(now.free_in_slabs + now.cached, before.free_in_slabs + before.cached);
@@ -220,7 +220,7 @@ TEST_P(Heaps, AreInTheHeapsFigures) {
   EXPECT_GE(account.resident_live, std::size_t{9} << 20);
   EXPECT_EQ(account.mapped, account.resident + account.returned);
   for (void *block : {tiny, lone, huge}) s.free(block);
-  EXPECT_EQ(stats().live, before.live);
+  EXPECT_EQ(checked_stats().live, before.live);
 }
 
 TEST_P(Heaps, OwnWhatTheyGaveOut) {

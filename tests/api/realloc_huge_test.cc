@@ -28,7 +28,7 @@ constexpr std::size_t kEdges[] = {1,        1000,         64 * kKiB - 1, 64 * kK
                                   3 * kMiB, 4 * kMiB - 1, 4 * kMiB,      4 * kMiB + 1, 5 * kMiB,      9 * kMiB};
 constexpr std::size_t kAlignments[] = {128 * kKiB, kMiB, 2 * kMiB, 4 * kMiB};
 
-struct Block {
+struct Filled {
   void *at;
   std::size_t bytes;
   std::uint64_t key;
@@ -36,7 +36,7 @@ struct Block {
 };
 
 /* Says what went wrong in a child, whose exit status it also is. */
-int wrong(int code, const char *what, const Block &block, std::size_t to) {
+int wrong(int code, const char *what, const Filled &block, std::size_t to) {
   std::fprintf(stderr, "%s: a block of %zu bytes, realloc to %zu\n", what, block.bytes, to);
   return code;
 }
@@ -48,9 +48,9 @@ void take_all_memory(const Surface &s) {
 }
 
 /* Reallocs each block to `to`, and looks at the result and at all other blocks. */
-int realloc_each(const Surface &s, std::vector<Block> &blocks, std::size_t to, bool memory_is_short) {
-  for (Block &block : blocks) {
-    const Block before = block;
+int realloc_each(const Surface &s, std::vector<Filled> &blocks, std::size_t to, bool memory_is_short) {
+  for (Filled &block : blocks) {
+    const Filled before = block;
     if (memory_is_short) take_all_memory(s);
     errno = 0;
     void *moved = s.realloc(block.at, to);
@@ -66,7 +66,7 @@ int realloc_each(const Surface &s, std::vector<Block> &blocks, std::size_t to, b
     block = {moved, to, before.key + 1};
     hak_test::stamp_as(moved, to, block.key);
   }
-  for (const Block &block : blocks) {
+  for (const Filled &block : blocks) {
     if (!block.intact()) return wrong(7, "another block overwrote this one", block, to);
     s.free(block.at);
   }
@@ -81,10 +81,10 @@ class ReallocHuge : public BothSurfaces {
     if (kEmulated) GTEST_SKIP() << "the emulator loses pages that realloc moves";
   }
   /* A block of each size on the edge, with that alignment. */
-  std::vector<Block> blocks_of(std::size_t alignment) {
-    std::vector<Block> blocks;
+  std::vector<Filled> blocks_of(std::size_t alignment) {
+    std::vector<Filled> blocks;
     for (std::size_t bytes : kEdges) {
-      Block block = {s.aligned_alloc(alignment, bytes), bytes, hak_test::mix(alignment + bytes)};
+      Filled block = {s.aligned_alloc(alignment, bytes), bytes, hak_test::mix(alignment + bytes)};
       if (block.at == nullptr) std::abort();
       hak_test::stamp_as(block.at, bytes, block.key);
       blocks.push_back(block);
@@ -97,7 +97,7 @@ FOR_BOTH_SURFACES(ReallocHuge);
 TEST_P(ReallocHuge, OfAlignedBlocksAcrossEveryEdge) {
   for (std::size_t alignment : kAlignments)
     for (std::size_t to : kEdges) {
-      std::vector<Block> blocks = blocks_of(alignment);
+      std::vector<Filled> blocks = blocks_of(alignment);
       ASSERT_EQ(realloc_each(s, blocks, to, false), 0) << "aligned to " << alignment;
     }
 }
@@ -106,7 +106,7 @@ TEST_P(ReallocHuge, OfAlignedBlocksWithoutMemory) {
   for (std::size_t alignment : kAlignments)
     for (std::size_t to : kEdges) {
       hak_test::Outcome outcome = hak_test::in_child([&] {
-        std::vector<Block> blocks = blocks_of(alignment);
+        std::vector<Filled> blocks = blocks_of(alignment);
         rlimit limit = {(hak_test::status_kib("VmData:") << 10) + 16 * kMiB, RLIM_INFINITY};
         limit.rlim_max = limit.rlim_cur;
         if (setrlimit(RLIMIT_DATA, &limit) != 0) return 1;
@@ -119,7 +119,7 @@ TEST_P(ReallocHuge, OfAlignedBlocksWithoutMemory) {
 /* What grows by one byte at a time around an edge and shrinks again. */
 TEST_P(ReallocHuge, BackAndForthOverAnEdge) {
   for (std::size_t edge : {64 * kKiB, kMiB, 2 * kMiB, 4 * kMiB}) {
-    Block block = {s.aligned_alloc(256 * kKiB, 100), 100, edge};
+    Filled block = {s.aligned_alloc(256 * kKiB, 100), 100, edge};
     ASSERT_NE(block.at, nullptr);
     hak_test::stamp_as(block.at, block.bytes, block.key);
     for (std::size_t round = 0; round < 40; round++) {

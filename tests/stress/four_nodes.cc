@@ -4,6 +4,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include <cstdint>
+
 #include <os/os.h>
 
 extern "C" std::uint32_t os_node_count(void) { return 4; }

@@ -15,7 +15,7 @@
 
 namespace {
 
-hak_account_t now() {
+hak_account_t checked_account() {
   hak_account_t account;
   hak_account(&account, sizeof account);
   EXPECT_EQ(account.resident_live + account.resident_cached + account.resident_outboxes +
@@ -43,7 +43,7 @@ class Account : public testing::Test {
   void SetUp() override {
     hak_free(hak_malloc(1));
     trim(0);
-    if (now().is_measured == 0) GTEST_SKIP() << "the system does not say what is resident";
+    if (checked_account().is_measured == 0) GTEST_SKIP() << "the system does not say what is resident";
   }
   const std::size_t page = os_page_bytes();
 };
@@ -65,7 +65,7 @@ TEST_F(Account, AddsUpAtAnyMoment) {
       blocks.pop_back();
     }
     if (i % 50 != 0) continue;
-    hak_account_t account = now();
+    hak_account_t account = checked_account();
     hak_stats_t figures = stats();
     EXPECT_EQ(account.mapped, figures.committed + figures.metadata);
     EXPECT_LE(account.resident_dirty, figures.dirty_free);
@@ -78,23 +78,23 @@ TEST_F(Account, AddsUpAtAnyMoment) {
 
 TEST_F(Account, OfLargeAndHugeBlocksCountsWhatIsTouched) {
   for (std::size_t bytes : {std::size_t{1} << 20, std::size_t{3} << 20, std::size_t{50} << 20}) {
-    hak_account_t before = now();
+    hak_account_t before = checked_account();
     void *block = hak_malloc(bytes);
-    EXPECT_EQ(now().resident_live, before.resident_live) << bytes << " bytes, none touched";
+    EXPECT_EQ(checked_account().resident_live, before.resident_live) << bytes << " bytes, none touched";
     touch(block, 100 * page);
-    EXPECT_EQ(now().resident_live - before.resident_live, 100 * page) << "of " << bytes;
+    EXPECT_EQ(checked_account().resident_live - before.resident_live, 100 * page) << "of " << bytes;
     touch(static_cast<char *>(block) + bytes / 2, 7 * page);
-    hak_account_t after = now();
+    hak_account_t after = checked_account();
     EXPECT_EQ(after.resident_live - before.resident_live, 107 * page) << "of " << bytes;
     hak_free(block);
     hak_thread_flush();
-    after = now();
+    after = checked_account();
     EXPECT_EQ(after.resident_live, before.resident_live) << "it was freed";
     if (bytes < 4 << 20) { /* larger ones are more than is kept */
       EXPECT_EQ(after.resident_dirty - before.resident_dirty, 107 * page) << "of " << bytes;
     }
     trim(0);
-    after = now();
+    after = checked_account();
     EXPECT_EQ(after.resident_dirty, 0u);
     EXPECT_GE(after.returned, 107 * page);
   }
@@ -107,7 +107,7 @@ TEST_F(Account, OfSlabsEachPageGoesToWhatLiesOnIt) {
   for (const auto &c : cases) {
     hak_thread_flush();
     trim(0);
-    hak_account_t before = now();
+    hak_account_t before = checked_account();
     const std::size_t live_before = stats().live, free_before = stats().free_in_slabs;
     const std::size_t purged_before = stats().purged_strained;
     std::vector<void *> blocks(20000);
@@ -116,7 +116,7 @@ TEST_F(Account, OfSlabsEachPageGoesToWhatLiesOnIt) {
     for (std::size_t i = 0; i < blocks.size(); i++)
       if (i % c.kept != 0) hak_free(blocks[i]);
     hak_thread_flush();
-    hak_account_t held = now();
+    hak_account_t held = checked_account();
     const std::size_t live = stats().live - live_before, free = stats().free_in_slabs - free_before;
     const std::size_t ends = 600 * 1024; /* the last slab is not touched to its end, and pages of neighbours count */
     EXPECT_NEAR(static_cast<double>(held.resident_live - before.resident_live), static_cast<double>(live), page)
@@ -127,7 +127,7 @@ TEST_F(Account, OfSlabsEachPageGoesToWhatLiesOnIt) {
         << "the others were, too";
 
     trim(0);
-    hak_account_t trimmed = now();
+    hak_account_t trimmed = checked_account();
     EXPECT_NEAR(static_cast<double>(trimmed.resident_live - before.resident_live), static_cast<double>(live), page);
     if (c.kept * c.bytes >= 2 * page) { /* pages without a live block */
       EXPECT_LT(trimmed.resident_free_in_slabs - before.resident_free_in_slabs,
@@ -138,19 +138,19 @@ TEST_F(Account, OfSlabsEachPageGoesToWhatLiesOnIt) {
 }
 
 TEST_F(Account, WhatWaitsInMagazinesIsNotLive) {
-  hak_account_t before = now();
+  hak_account_t before = checked_account();
   for (int i = 0; i < 10; i++) { /* one that is wanted again and again stays at hand */
     void *block = hak_malloc(1 << 20);
     touch(block, 1 << 20);
-    EXPECT_EQ(now().resident_live - before.resident_live, 1u << 20);
+    EXPECT_EQ(checked_account().resident_live - before.resident_live, 1u << 20);
     hak_free(block);
   }
-  hak_account_t freed = now();
+  hak_account_t freed = checked_account();
   ASSERT_EQ(stats().cached, 1u << 20) << "nothing else is cached, or nothing at all: the test is void";
   EXPECT_EQ(freed.resident_cached, 1u << 20);
   EXPECT_EQ(freed.resident_live, before.resident_live);
   hak_thread_flush();
-  EXPECT_EQ(now().resident_cached, 0u);
+  EXPECT_EQ(checked_account().resident_cached, 0u);
 }
 
 /* Packed, posted, and taken by the owner who has not come to all of it: blocks of 2 KiB, of
@@ -181,7 +181,7 @@ TEST_F(Account, WhatIsOnItsWayToAnotherThreadIsInOutboxes) {
   std::vector<void *> blocks(200);
   for (void *&block : blocks) std::memset(block = hak_malloc(64), 1, 64);
   hak_stats_t before = stats();
-  const std::size_t resident_free = now().resident_free_in_slabs;
+  const std::size_t resident_free = checked_account().resident_free_in_slabs;
   std::atomic<int> step{0};
   std::thread thread([&] {
     for (int i = 0; i < 5; i++) hak_free(blocks[static_cast<std::size_t>(i)]);
@@ -195,14 +195,15 @@ TEST_F(Account, WhatIsOnItsWayToAnotherThreadIsInOutboxes) {
   hak_stats_t during = stats();
   EXPECT_EQ(during.outboxes - before.outboxes, 5u * 64);
   EXPECT_EQ(before.live - during.live, 5u * 64) << "the program has freed them";
-  EXPECT_GT(now().resident_outboxes, 0u);
-  EXPECT_LE(now().resident_outboxes, 5u * 64) << "their share of what is out, which was touched but for a few";
+  EXPECT_GT(checked_account().resident_outboxes, 0u);
+  EXPECT_LE(checked_account().resident_outboxes, 5u * 64)
+      << "their share of what is out, which was touched but for a few";
   step = 2;
   while (step != 3) std::this_thread::yield();
   EXPECT_EQ(stats().outboxes, 0u) << "delivered";
   EXPECT_EQ(stats().free_in_slabs - before.free_in_slabs, 5u * 64) << "although nobody has collected them";
-  EXPECT_EQ(now().resident_free_in_slabs - resident_free, 5u * 64);
-  EXPECT_EQ(now().resident_outboxes, 0u);
+  EXPECT_EQ(checked_account().resident_free_in_slabs - resident_free, 5u * 64);
+  EXPECT_EQ(checked_account().resident_outboxes, 0u);
   step = 4;
   thread.join();
   for (std::size_t i = 5; i < blocks.size(); i++) hak_free(blocks[i]);
@@ -215,11 +216,11 @@ TEST_F(Account, CleanUnitsThatAreResidentAreSlack) {
   ASSERT_NE(first, 0u);
   ASSERT_TRUE(is_zero);
   arena_give_clean(first, 4);
-  hak_account_t before = now();
+  hak_account_t before = checked_account();
   touch(map_address(first), 5 * page);
-  EXPECT_EQ(now().resident_huge_page_slack - before.resident_huge_page_slack, 5 * page);
+  EXPECT_EQ(checked_account().resident_huge_page_slack - before.resident_huge_page_slack, 5 * page);
   ASSERT_TRUE(os_purge(map_address(first), 5 * page)); /* they are promised to be zero */
-  EXPECT_EQ(now().resident_huge_page_slack, before.resident_huge_page_slack);
+  EXPECT_EQ(checked_account().resident_huge_page_slack, before.resident_huge_page_slack);
 }
 
 /* Tables are read where nobody has written: what the system shows there takes no memory. */
@@ -238,20 +239,20 @@ TEST_F(Account, PagesThatWereOnlyReadAreNoMetadata) {
   char *at = nullptr;
   for (unsigned i = 0; map_table_piece(i, &at, &bytes); i++) shown += hak_test::resident_pages(at, bytes);
   for (unsigned i = 0; metadata_piece(i, &at, &bytes); i++) shown += hak_test::resident_pages(at, bytes);
-  EXPECT_LE(now().resident_metadata, (shown - only_read / 2) * page);
+  EXPECT_LE(checked_account().resident_metadata, (shown - only_read / 2) * page);
   for (void *block : blocks) hak_free(block);
 }
 
 /* Under a filter of system calls nobody asks: what may be resident counts. */
 TEST_F(Account, WithoutAnAnswerItSaysTheMost) {
   void *block = hak_malloc(30 << 20);
-  hak_account_t measured = now();
+  hak_account_t measured = checked_account();
   hak_test::Outcome outcome = hak_test::in_child([&] {
     sock_filter allow[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
     const sock_fprog program = {1, allow};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
       return 77;
-    hak_account_t account = now();
+    hak_account_t account = checked_account();
     if (account.is_measured != 0) return 1;
     if (account.resident_live < 30 << 20 || account.resident_live < measured.resident_live) return 2;
     if (account.resident_dirty != stats().dirty_free) return 3;

@@ -13,14 +13,14 @@ struct OfClass {
 
 /* The second and third column: 15 blocks or 4 KiB, but one at least; the fourth: from 15
  * or the first on, twice as many once more; the last: of a magazine of 8191 blocks. */
-constexpr OfClass kClasses[] = {
+constexpr OfClass kCapacities[] = {
     {16, 15, 15, 31, 4096},      {256, 15, 15, 31, 4096},  {512, 7, 7, 15, 4096},    {1024, 3, 3, 7, 2048},
     {1280, 3, 3, 7, 1024},       {4096, 1, 1, 3, 512},     {32768, 1, 1, 1, 64},     {65536, 1, 1, 1, 32},
     {HAK_KIB(128), 1, 0, 1, 16}, {HAK_MIB(1), 1, 0, 1, 2}, {HAK_MIB(4), 1, 0, 1, 1},
 };
 
 TEST(Capacity, OfEachClass) {
-  for (const OfClass &row : kClasses) {
+  for (const OfClass &row : kCapacities) {
     SCOPED_TRACE(row.block_bytes);
     const unsigned c = size_class_of(row.block_bytes);
     ASSERT_EQ(size_classes[c].block_bytes, row.block_bytes);

@@ -6,7 +6,8 @@
 #include <string>
 
 namespace {
-constexpr size_t kMiB = size_t{1} << 20;
+
+using hak_test::kMiB;
 constexpr size_t kHugePage = 2 * kMiB;
 
 class HugePages : public testing::Test {

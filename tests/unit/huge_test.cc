@@ -3,7 +3,8 @@
 #include "support/payload.h"
 
 namespace {
-constexpr size_t kMiB = size_t{1} << 20;
+
+using hak_test::kMiB;
 
 class Huge : public testing::Test {
  protected:

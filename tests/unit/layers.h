@@ -74,6 +74,7 @@ inline std::size_t cached_bytes() {
 }
 
 inline constexpr std::uint32_t kInUse = KIND_INNER;
+inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /* Whether all bytes are zero. */
 inline bool is_zero(const void *at, std::size_t bytes) {

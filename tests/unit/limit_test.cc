@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
+using hak_test::kMiB;
 
 size_t dirty_bytes() { return arena_usage().dirty; }
 

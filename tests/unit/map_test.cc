@@ -13,13 +13,13 @@
 
 namespace {
 
+using hak_test::kMiB;
+
 /* 0, or the line that failed. */
 #define REQUIRE(c)                                                                                              \
   do {                                                                                                          \
     if (!(c)) return std::fprintf(stderr, "'%s' does not hold at line %d, errno %d\n", #c, __LINE__, errno), 1; \
   } while (false)
-
-constexpr size_t kMiB = size_t{1} << 20;
 
 void limit_address_space(size_t beyond_now) {
   rlimit limit;

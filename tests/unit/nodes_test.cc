@@ -32,12 +32,12 @@ extern "C" std::uint32_t os_node_here(void) {
 namespace {
 
 using hak_test::AttachedOwner;
+using hak_test::kMiB;
 using hak_test::owner_of;
 using hak_test::slab_of;
 using hak_test::tidy;
 using hak_test::used_bytes;
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 /* 64 blocks of 1 KiB in 64 KiB. */
 constexpr unsigned kClass = 64;
 const std::size_t kCapacity = size_classes[kClass].capacity;

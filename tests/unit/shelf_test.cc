@@ -20,7 +20,7 @@ namespace {
 
 using hak_test::used_bytes;
 
-const unsigned kMiB = size_class_of(HAK_MIB(1));
+const unsigned kOfMiB = size_class_of(HAK_MIB(1));
 
 size_t shelved_bytes() { return shelf_units() << UNIT_SHIFT; }
 size_t takes() { return arena_usage().takes; }
@@ -38,7 +38,7 @@ class Shelf : public hak_test::WithAnOwner {
       shelf_note_missed(c - MID_CLASS_END); /* all are wanted again */
       drain(c);
     }
-    held = owner.refill(kMiB, kHeld);
+    held = owner.refill(kOfMiB, kHeld);
     meet_the_arena();
   }
   static void drain(unsigned size_class) {
@@ -48,7 +48,7 @@ class Shelf : public hak_test::WithAnOwner {
     }
   }
   void TearDown() override {
-    owner.flush(kMiB, held);
+    owner.flush(kOfMiB, held);
     arena_purge(0);
     EXPECT_EQ(shelf_units(), 0u) << "a purge of everything left something on the shelf";
     WithAnOwner::TearDown();
@@ -84,7 +84,7 @@ TEST_F(Shelf, ABlockThatIsBeingChangedIsNoPartOfTheRunBeforeIt) {
   ASSERT_NE(left, nullptr) << "no two of the blocks lie side by side";
   right = left + HAK_MIB(1);
   held.erase(std::find(held.begin(), held.end(), left));
-  owner.flush(kMiB, {left});
+  owner.flush(kOfMiB, {left});
   ASSERT_TRUE(word_is_shelved(map_lookup(left)));
   const unit_t slab = static_cast<unit_t>(map_unit_of(right));
   const uint32_t word = map_lookup(right);
@@ -122,67 +122,67 @@ TEST_F(Shelf, WhatOneThreadFreesAnotherTakesWithoutTheArena) {
 
 /* As all that is freed at the end of a program's work. */
 TEST_F(Shelf, OneThreadAloneUsesTheArena) {
-  shelve(kMiB);
+  shelve(kOfMiB);
   another.detach();
   const size_t before = shelf_units();
   ASSERT_GT(before, 0u);
-  owner.flush(kMiB, owner.refill(kMiB, 1));
+  owner.flush(kOfMiB, owner.refill(kOfMiB, 1));
   EXPECT_EQ(shelf_units(), before - HAK_MIB(1) / UNIT_BYTES) << "what lies there is used up, and nothing comes";
 }
 
 /* Or small blocks would count as large ones, and get no huge pages. */
 TEST_F(Shelf, WhatIsTakenDownIsNoLargeBlockAnyMore) {
   const size_t before = dense_large_units();
-  shelve(kMiB);
+  shelve(kOfMiB);
   EXPECT_EQ(dense_large_units(), before + HAK_MIB(1) / UNIT_BYTES) << "it is left counted while it lies there";
   arena_purge(0);
   EXPECT_EQ(dense_large_units(), before);
 }
 
 TEST_F(Shelf, AThreadThatWillSleepTakesItDown) {
-  shelve(kMiB);
+  shelve(kOfMiB);
   arena_yield(HAK_MIB(1) / UNIT_BYTES);
   EXPECT_EQ(shelf_units(), 0u);
 }
 
 TEST_F(Shelf, WhatIsNotWantedAgainGoesToTheArena) {
-  shelve(kMiB);
+  shelve(kOfMiB);
   arena_purge(0); /* from here on it is not */
-  owner.flush(kMiB, owner.refill(kMiB, 1));
+  owner.flush(kOfMiB, owner.refill(kOfMiB, 1));
   EXPECT_EQ(shelved_bytes(), 0u) << "nobody has missed one since";
-  owner.flush(kMiB, owner.refill(kMiB, 1));
+  owner.flush(kOfMiB, owner.refill(kOfMiB, 1));
   EXPECT_EQ(shelved_bytes(), HAK_MIB(1));
 }
 
 TEST_F(Shelf, ABlockComesBackAsItWas) {
-  char *block = static_cast<char *>(shelve(kMiB));
+  char *block = static_cast<char *>(shelve(kOfMiB));
   EXPECT_TRUE(word_is_shelved(map_lookup(block)));
   bool zero = true;
   void *again = nullptr;
-  ASSERT_EQ(batch_refill(owner, kMiB, &again, 1, &zero), 1u);
+  ASSERT_EQ(batch_refill(owner, kOfMiB, &again, 1, &zero), 1u);
   EXPECT_EQ(again, block);
   EXPECT_FALSE(zero) << "nobody has cleared it";
-  EXPECT_EQ(map_lookup(block), word_make(owner->id, kMiB));
+  EXPECT_EQ(map_lookup(block), word_make(owner->id, kOfMiB));
   EXPECT_EQ(map_lookup(block + HAK_MIB(1) - 1), word_make(0, KIND_INNER));
-  owner.flush(kMiB, {again});
+  owner.flush(kOfMiB, {again});
 }
 
 /* A request is served by what is a little too large, as in the magazines. */
 TEST_F(Shelf, ALargerBlockStandsIn) {
-  void *block = shelve(kMiB + 1);
-  EXPECT_EQ(owner.refill(kMiB, 1)[0], block);
+  void *block = shelve(kOfMiB + 1);
+  EXPECT_EQ(owner.refill(kOfMiB, 1)[0], block);
   EXPECT_EQ(shelved_bytes(), 0u);
-  owner.flush(kMiB + 1, {block});
-  void *other = owner.refill(kMiB - 4, 1)[0];
+  owner.flush(kOfMiB + 1, {block});
+  void *other = owner.refill(kOfMiB - 4, 1)[0];
   EXPECT_NE(other, block) << "more than a quarter too large";
-  owner.flush(kMiB - 4, {other});
+  owner.flush(kOfMiB - 4, {other});
 }
 
 TEST_F(Shelf, ItHoldsAShareOfWhatIsInUse) {
-  auto blocks = owner.refill(kMiB, 3 * kHeld);
+  auto blocks = owner.refill(kOfMiB, 3 * kHeld);
   size_t freed = 0;
   for (void *block : blocks) {
-    owner.flush(kMiB, {block});
+    owner.flush(kOfMiB, {block});
     freed += HAK_MIB(1);
     ASSERT_LE(shelved_bytes(), HAK_MIB(4) + (used_bytes() + freed) / 2) << "hoards what nobody uses";
   }
@@ -203,14 +203,14 @@ TEST_F(Shelf, WhatIsFreedForGoodIsGivenBack) {
     ASSERT_LE(arena_usage().dirty, HAK_MIB(4 + 4) + (used_bytes() + arena_usage().dirty) / 8);
   };
   for (auto [c, block] : blocks) free(word_kind(map_lookup(block)), block);
-  for (void *block : held) free(kMiB, block);
+  for (void *block : held) free(kOfMiB, block);
   held.clear();
   EXPECT_EQ(used_bytes(), 0u);
   EXPECT_LE(arena_usage().dirty, HAK_MIB(1 + 1)) << "a heap that is empty keeps a large heap's share";
 }
 
 TEST_F(Shelf, RunsThatNobodyTakesAreTheArenasAfterAQuarterOfASecond) {
-  shelve(kMiB);
+  shelve(kOfMiB);
   const uint64_t now_ms = os_now_ms();
   const size_t dirty = arena_usage().dirty;
   arena_tick(now_ms + 100);
@@ -224,7 +224,7 @@ TEST_F(Shelf, RunsThatNobodyTakesAreTheArenasAfterAQuarterOfASecond) {
 
 TEST_F(Shelf, WhatLiesThereIsNotInUse) {
   const size_t used = used_bytes();
-  shelve(kMiB);
+  shelve(kOfMiB);
   EXPECT_EQ(used_bytes(), used);
   shelve(MID_CLASS_END);
   EXPECT_EQ(used_bytes(), used);
@@ -234,15 +234,16 @@ TEST_F(Shelf, WhatLiesThereIsNotInUse) {
 TEST_F(Shelf, ThePeakIsOfWhatWasInUse) {
   shelve(MID_CLASS_END);
   std::vector<void *> blocks;
-  while (used_bytes() <= arena_usage().peak - HAK_MIB(1) || blocks.empty()) blocks.push_back(owner.refill(kMiB, 1)[0]);
-  blocks.push_back(owner.refill(kMiB, 1)[0]);
+  while (used_bytes() <= arena_usage().peak - HAK_MIB(1) || blocks.empty())
+    blocks.push_back(owner.refill(kOfMiB, 1)[0]);
+  blocks.push_back(owner.refill(kOfMiB, 1)[0]);
   EXPECT_EQ(arena_usage().peak, used_bytes()) << "what lies on the shelf counts in the peak";
-  owner.flush(kMiB, {blocks.back()});
-  blocks.back() = owner.refill(kMiB + 1, 1)[0]; /* beside what is shelved */
+  owner.flush(kOfMiB, {blocks.back()});
+  blocks.back() = owner.refill(kOfMiB + 1, 1)[0]; /* beside what is shelved */
   ASSERT_GT(shelved_bytes(), HAK_MIB(1));
   const size_t before = arena_usage().peak;
   EXPECT_EQ(before, used_bytes());
-  blocks.push_back(owner.refill(kMiB, 1)[0]);
+  blocks.push_back(owner.refill(kOfMiB, 1)[0]);
   EXPECT_EQ(arena_usage().peak, before + HAK_MIB(1)) << "what came from the shelf does not";
   for (void *block : blocks) owner.flush(word_kind(map_lookup(block)), {block});
 }
@@ -250,7 +251,7 @@ TEST_F(Shelf, ThePeakIsOfWhatWasInUse) {
 TEST_F(Shelf, ItIsInTheBooks) {
   hak_stats_t before = {}, after = {};
   stats_collect(&before);
-  shelve(kMiB);
+  shelve(kOfMiB);
   shelve(MID_CLASS_END);
   stats_collect(&after);
   EXPECT_EQ(after.large_bytes, before.large_bytes);
@@ -264,9 +265,9 @@ TEST_F(Shelf, ItIsInTheBooks) {
 TEST_F(Shelf, WhatIsResidentOfItIsDirty) {
   hak_account_t before = {}, after = {};
   account_collect(&before);
-  void *block = owner.refill(kMiB, 1)[0];
+  void *block = owner.refill(kOfMiB, 1)[0];
   std::memset(block, 1, 5 * os_page_bytes());
-  owner.flush(kMiB, {block});
+  owner.flush(kOfMiB, {block});
   ASSERT_EQ(shelved_bytes(), HAK_MIB(1));
   account_collect(&after);
   EXPECT_GE(after.resident_dirty, before.resident_dirty + 5 * os_page_bytes());
@@ -274,7 +275,7 @@ TEST_F(Shelf, WhatIsResidentOfItIsDirty) {
 }
 
 TEST_F(Shelf, WhatLiesThereIsNoBlock) {
-  char *block = static_cast<char *>(shelve(kMiB));
+  char *block = static_cast<char *>(shelve(kOfMiB));
   for (size_t at : {size_t{0}, size_t{16}, size_t{HAK_MIB(1) - UNIT_BYTES}}) {
     EXPECT_FALSE(hak_owns(block + at)) << at;
     EXPECT_EQ(hak_usable_size(block + at), 0u) << at;
@@ -286,11 +287,11 @@ TEST_F(Shelf, WhatLiesThereIsNoBlock) {
 using ShelfDeathTest = Shelf;
 
 TEST_F(ShelfDeathTest, ABlockThatIsFreedAgainIsNoticedAtOnce) {
-  char *block = static_cast<char *>(shelve(kMiB));
+  char *block = static_cast<char *>(shelve(kOfMiB));
   EXPECT_DEATH(hak_free(block), "double free of .*block of 1048576 bytes");
   EXPECT_DEATH(hak_free(block + 16), "no allocated block");
   EXPECT_DEATH(hak_free(block + UNIT_BYTES), "no allocated block");
-  EXPECT_DEATH(owner.flush(kMiB, {block}), "double free of .*1048576 bytes");
+  EXPECT_DEATH(owner.flush(kOfMiB, {block}), "double free of .*1048576 bytes");
 }
 
 /* As dirty memory that is taken again. */
@@ -298,16 +299,16 @@ TEST_F(Shelf, WhatComesAndGoesStays) {
   const uint64_t later_ms = os_now_ms() + 100000;
   arena_tick(later_ms); /* what was reused before is forgotten */
   const size_t kept = kept_units();
-  void *block = owner.refill(kMiB, 1)[0];
+  void *block = owner.refill(kOfMiB, 1)[0];
   const size_t before = takes();
   for (int i = 0; i < 500; i++) {
-    owner.flush(kMiB, {block});
-    block = owner.refill(kMiB, 1)[0];
+    owner.flush(kOfMiB, {block});
+    block = owner.refill(kOfMiB, 1)[0];
   }
   ASSERT_EQ(takes(), before);
   arena_tick(later_ms + 100);
   EXPECT_GE(kept_units(), kept + 500 * 16);
-  owner.flush(kMiB, {block});
+  owner.flush(kOfMiB, {block});
   std::vector<std::pair<unsigned, void *>> blocks;
   for (unsigned c = SIZE_CLASS_COUNT; c-- > MID_CLASS_END;)
     for (void *more : owner.refill(c, 2)) blocks.emplace_back(word_kind(map_lookup(more)), more);
@@ -319,10 +320,10 @@ TEST_F(Shelf, WhatComesAndGoesStays) {
 }
 
 TEST_F(Shelf, AChildTakesWhatLiesThere) {
-  void *block = shelve(kMiB);
+  void *block = shelve(kOfMiB);
   hak_test::Outcome outcome = hak_test::in_child([&] {
     void *again = nullptr;
-    if (batch_refill(owner, kMiB, &again, 1, nullptr) != 1 || again != block) return 1;
+    if (batch_refill(owner, kOfMiB, &again, 1, nullptr) != 1 || again != block) return 1;
     return shelf_units() == 0 ? 0 : 2;
   });
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
@@ -331,12 +332,12 @@ TEST_F(Shelf, AChildTakesWhatLiesThere) {
 
 /* What another thread had in hand when the process was forked. */
 TEST_F(Shelf, AChildCountsWhatLiesThere) {
-  shelve(kMiB);
-  void *block = shelve(kMiB + 1);
-  const unsigned length = kMiB + 1 - MID_CLASS_END;
+  shelve(kOfMiB);
+  void *block = shelve(kOfMiB + 1);
+  const unsigned length = kOfMiB + 1 - MID_CLASS_END;
   unsigned at = length * SHELF_PLACES;
   ASSERT_EQ(map_address(shelf_take_old(os_now_ms(), &at)), block);
-  const size_t taken = size_classes[kMiB + 1].block_bytes;
+  const size_t taken = size_classes[kOfMiB + 1].block_bytes;
   EXPECT_EQ(shelved_bytes(), HAK_MIB(1) + taken) << "it counts until its taker says so";
   hak_test::Outcome outcome = hak_test::in_child([&] {
     arena_after_fork(); /* there are no fork handlers in this program */
@@ -357,7 +358,7 @@ TEST_F(Shelf, WhereMemoryIsShortItIsTakenDown) {
     const rlimit limit = {size, size};
     if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
     while (arena_take(ZONE_HUGE, 1, 1, nullptr) != 0) continue; /* all that there is, of both zones */
-    for (void *each : held) batch_flush(owner, kMiB, &each, 1);
+    for (void *each : held) batch_flush(owner, kOfMiB, &each, 1);
     if (shelf_units() < 2 * 16) return 2;
     const size_t all = arena_usage().dirty >> UNIT_SHIFT;
     size_t found = 0;

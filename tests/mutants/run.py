@@ -67,8 +67,8 @@ def build(config, program, texts, directory):
         objects.append(f"{changed}.o")
         commands.append([config["cc"], *config["flags"], *parts["flags"], "-iquote", str(source.parent),
                          "-I", f"{config['source']}/include", "-c", str(changed), "-o", objects[-1]])
-    commands.append([config["cxx"], "-o", str(binary), *parts["objects"].split(";"), *objects, parts["core"],
-                     *config["libraries"], "-pthread", "-ldl"])
+    commands.append([config["cxx"], *config["link_flags"], "-o", str(binary), *parts["objects"].split(";"), *objects,
+                     parts["core"], *config["libraries"], "-pthread", "-ldl"])
     for command in commands:
         result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if result.returncode != 0:
@@ -139,10 +139,10 @@ def cases(binary, tests):
     return names
 
 
-def finds(binary, tests, seed, patience=1, **environment):
-    """How one of the tests failed, in a line; None if all passed. Each case has a
+def finds(binary, names, seed, patience=1, **environment):
+    """How one of these cases failed, in a line; None if all passed. Each case has a
     process of its own, as under ctest."""
-    for case in cases(binary, tests):
+    for case in names:
         try:
             result = run(binary, f"--gtest_filter={case}", patience=patience, HAK_STRESS_SEED=str(seed),
                          **environment)
@@ -172,10 +172,9 @@ def control(config, program):
         binary = build(config, program, {source: source.read_text() for source in sources}, directory)
         # Of a test's many inputs, all of which fuzz_test runs, every fourth.
         names = [name for name in names if int((re.search(r"/(\d+)$", name) or [0, 0])[1]) % 4 == 0]
-        for case in sorted(names):
-            how = finds(binary, case, 1, patience=10, HAK_STRESS_PERCENT="25")
-            if how:
-                sys.exit(f"{program} fails without any bug planted: {how}")
+        how = finds(binary, sorted(names), 1, patience=10, HAK_STRESS_PERCENT="25")
+        if how:
+            sys.exit(f"{program} fails without any bug planted: {how}")
         print(f"passes: {program}, {len(names)} cases")
 
 
@@ -202,7 +201,7 @@ def main():
             for program, tests in finders:
                 if program not in binaries:
                     binaries[program] = build(config, program, {source: text}, directory)
-                how = finds(binaries[program], tests, seed)
+                how = finds(binaries[program], cases(binaries[program], tests), seed)
                 if how:
                     print(f"found by {program} {tests}, try {seed}: {how}")
                     return

@@ -107,10 +107,10 @@ typedef struct owner {
   atomic64 refills, flushes, remote_frees, adoptions;
   unit_t slabs[MID_CLASS_END]; /* lists of slabs with a free block             */
   /* What the thread has freed of others' blocks, in the metadata; NULL before the first. The
-   * parcels that are being packed, by number, 0 for none; how many these are. Empty ones, and
-   * how many: parcel.h. */
+   * parcels that are being packed, by number, 0 for none; how many these are, and whether packing
+   * them is in vain: remote.c. Empty ones, and how many: parcel.h. */
   outbox_t *outbox;
-  uint32_t parcels[OUTBOX_PARCELS], parcel_count;
+  uint32_t parcels[OUTBOX_PARCELS], parcel_count, scattered;
   uint32_t spare_parcels, spare_count;
 } owner_t;
 

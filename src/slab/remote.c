@@ -99,10 +99,22 @@ static void post(owner_t *self, uint32_t *from) {
   parcel_give(self, parcel);
 }
 
+/* Where blocks of very many owners are freed in no order, each entry has to go before it has a second
+ * block, and each parcel before it has a second entry. Each such parcel counts one, one that had more takes off two,
+ * so that it takes four owners to a place: about 64 in all. */
+enum { SCATTERED = 32, SCATTERED_MOST = 64 };
+static void note_parcel(owner_t *self, const parcel_t *parcel) {
+  if (parcel->count == 1) self->scattered += self->scattered < SCATTERED_MOST;
+  else self->scattered -= self->scattered < 2 ? self->scattered : 2;
+}
+
 /* A parcel for that owner with room for an entry; NULL when there is no memory. */
 static parcel_t *parcel_for(owner_t *self, uint32_t owner) {
   uint32_t *at = &self->parcels[owner % OUTBOX_PARCELS];
-  if (*at != 0 && parcel_by_number(*at)->owner != owner) post(self, at);
+  if (*at != 0 && parcel_by_number(*at)->owner != owner) {
+    note_parcel(self, parcel_by_number(*at));
+    post(self, at);
+  }
   if (*at != 0) return parcel_by_number(*at);
   parcel_t *parcel = parcel_take(self);
   if (parcel == NULL) return NULL;
@@ -131,8 +143,10 @@ static void send(owner_t *self, outbox_entry_t *from) {
   parcel->entries[parcel->count] = entry;
   parcel->count++;
   parcel->bytes += blocks * size_classes[entry.size_class].block_bytes;
-  if (parcel->count == PARCEL_ENTRIES || parcel->bytes >= PARCEL_MAX_BYTES)
+  if (parcel->count == PARCEL_ENTRIES || parcel->bytes >= PARCEL_MAX_BYTES) {
+    if (parcel->count > 1) note_parcel(self, parcel);
     post(self, &self->parcels[parcel->owner % OUTBOX_PARCELS]);
+  }
 }
 
 static bool make_outbox(owner_t *self) {
@@ -190,6 +204,18 @@ bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
   return true;
 }
 
+/* Whether a block goes to its slab at once, as another's entry is in its place: one of 16 takes that place
+ * nevertheless, to see whether packing is in vain still. */
+static bool goes_alone(const owner_t *self) {
+  return self->scattered >= SCATTERED && atomic64_load_relaxed(&self->remote_frees) % 16 != 0;
+}
+
+static void deliver_alone(owner_t *self, const place_t *place, unsigned size_class) {
+  atomic64_add_alone(&self->remote_frees, 1);
+  HAK_PROBE(remote, map_address(place->slab), size_classes[size_class].block_bytes, place->bit);
+  deliver(place->slab, size_class, place->bitmap_word, place->bit);
+}
+
 void remote_free(owner_t *self, void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
   place_t place;
@@ -200,7 +226,13 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
   }
   outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
   uint64_t key = key_of(&place, size_class);
-  if (entry->bits != 0 && !has_key(entry, key)) send(self, entry);
+  if (entry->bits != 0 && !has_key(entry, key)) {
+    if (HAK_UNLIKELY(goes_alone(self))) {
+      deliver_alone(self, &place, size_class);
+      return;
+    }
+    send(self, entry);
+  }
   if (entry->bits == 0) {
     *entry = (outbox_entry_t){.key = key | (uint64_t)entry_room(size_class) << 56};
     self->outbox_count++;

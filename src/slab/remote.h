@@ -48,7 +48,7 @@
 HAK_C_BEGIN
 
 /* Frees a block whose word is `word`, a class of several blocks and another
- * owner. It waits in `self`'s outbox for others of the same word. Reports an
+ * owner. It waits in `self`'s outbox for others of the same word, unless that has been in vain lately. Reports an
  * address that starts no block, and a block that waits in the outbox already. */
 void remote_free(owner_t *self, void *address, uint32_t word);
 /* As remote_free where that only adds a bit to what the outbox holds of the same

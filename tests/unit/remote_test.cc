@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <set>
@@ -124,6 +125,39 @@ TEST_F(Remote, OwnersTakeTurnsAtAParcel) {
     EXPECT_EQ(owners[i]->free_bytes - before, 128 * 16) << "an entry went elsewhere first";
     slab_check(owners[i]);
   }
+}
+
+/* Where nothing comes together, blocks go straight to their slabs; and they are packed again when it helps. */
+TEST_F(Remote, WhatIsPackedInVainGoesAlone) {
+  constexpr size_t kOwners = 128, kBlocks = 512, kLast = 1000;
+  AttachedOwner owners[kOwners];
+  std::vector<void *> blocks;
+  for (auto &owner : owners)
+    for (void *block : owner.refill(1, kBlocks)) blocks.push_back(block);
+  hak_test::Random random(3);
+  for (size_t i = blocks.size() - 1; i > 0; i--) std::swap(blocks[i], blocks[random.below(i + 1)]);
+  size_t alone = 0;
+  for (size_t i = 0; i < blocks.size(); i++) {
+    const outbox_t before = b->outbox != nullptr ? *b->outbox : outbox_t{};
+    free_as(b, blocks[i]);
+    if (i + kLast >= blocks.size()) alone += std::memcmp(&before, b->outbox, sizeof before) == 0;
+  }
+  EXPECT_GT(alone, kLast / 2) << "each pushed another one out";
+  EXPECT_GT(atomic64_load_relaxed(&b->remote_frees), blocks.size() / 2) << "they are not counted";
+  EXPECT_GT(b->scattered, 0u);
+
+  std::vector<void *> of_a = a.refill(1, 60000);
+  std::sort(of_a.begin(), of_a.end());
+  for (void *block : of_a) free_as(b, block);
+  EXPECT_EQ(b->scattered, 0u) << "what others have left in the outbox is in the way for ever";
+  remote_flush(b);
+  for (auto &owner : owners) {
+    remote_collect(owner, SIZE_MAX);
+    slab_check(owner);
+  }
+  remote_collect(a, SIZE_MAX);
+  slab_check(a);
+  EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees), blocks.size() + of_a.size());
 }
 
 /* Who does not come to its mail gets no more than MAIL_MOST parcels of it; the rest are bits. */

@@ -50,8 +50,12 @@ def compile_library(source, build):
     # The wheel carries no debug information; the symbols that `hak inspect` looks for stay.
     configure = ["cmake", "-S", source, "-B", build, *ninja, "-DCMAKE_BUILD_TYPE=Release",
                  "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--strip-debug"]
+    # pip builds in a folder of another name each time, which would be in the names of source files.
+    prefix_map = f"-ffile-prefix-map={source}=."
+    flags = {name: f"{os.environ.get(name, '')} {prefix_map}".strip() for name in ("CFLAGS", "CXXFLAGS")}
     for command in (configure, ["cmake", "--build", build, "--target", "hakmem_shared", "--parallel"]):
-        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        result = subprocess.run(command, env={**os.environ, **flags}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, check=False)
         if result.returncode != 0:
             raise SystemExit(f"{' '.join(map(str, command))} failed:\n{result.stdout}")
     return (build / "libhakmem.so").resolve()

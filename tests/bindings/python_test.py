@@ -212,6 +212,13 @@ class Packages(unittest.TestCase):
             names = {name.split("/")[-1] for name in file.namelist() if name.startswith("hakmem/")}
         self.assertEqual(names, {"__init__.py", "__main__.py", "_library.py", "libhakmem.so", "LICENSE"})
 
+    def test_a_wheel_does_not_tell_where_it_was_built(self):
+        for wheel in DIST.glob("*.whl"):
+            with zipfile.ZipFile(wheel) as file:
+                library = file.read("hakmem/libhakmem.so")
+            self.assertIn(b"src/arena/huge.c", library)
+            self.assertNotIn(b"/core/src/", library)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -14,7 +14,7 @@ typedef struct {
   atomic64 watched[RECORD_WATCHED];
   atomic8 filter[RECORD_FILTER];
 } record_t;
-enum { WINDOW = HAK_CACHE_LINE / sizeof(atomic64) };
+enum { WINDOW = HAK_CACHE_LINE / sizeof(atomic64), PAGE_WINDOWS = 4096 / HAK_CACHE_LINE, NEAR = HAK_MIB(4) };
 static_assert(sizeof(record_t) <= HAK_MIB(8), "of a power of two");
 
 record_control_t record_control;
@@ -114,6 +114,20 @@ static bool number_take(atomic64 *count, const atomic64 *drained, uint64_t place
   } while (!atomic64_cas_relaxed(count, number, *number + 1));
   return true;
 }
+/* Takes a stack's. Where all have been read it is that of the first place again, and those before it are nobody's: so no more
+ * places are ever touched than wait for the reader at a time. `stacks_begun`, which may be older: everything before it
+ * was read, or is nobody's. Acquire: as above, and pairs with the release of who has seen that. */
+static bool stack_number_take(uint64_t *number) {
+  static atomic64 stacks_begun;
+  uint64_t was = atomic64_load_relaxed(&stack_count), drained;
+  do {
+    drained = atomic64_load_acquire(&record_control.stacks_drained);
+    if (was - max_size(drained, atomic64_load_acquire(&stacks_begun)) >= RECORD_STACKS) return false;
+    *number = was == drained ? align_up(was, RECORD_STACKS) : was;
+  } while (!atomic64_cas_relaxed(&stack_count, &was, *number + 1));
+  if (was == drained) atomic64_store_release(&stacks_begun, *number);
+  return true;
+}
 /* Whether the place is the caller's, who has taken the number. */
 static bool place_take(atomic64 *number, uint64_t mine) {
   uint64_t was = atomic64_load_relaxed(number);
@@ -138,7 +152,7 @@ static void check_reader(uint64_t now_ms) {
 
 static uint64_t take_stack(record_t *record) {
   uint64_t number;
-  if (!number_take(&stack_count, &record_control.stacks_drained, RECORD_STACKS, &number)) return 0;
+  if (!stack_number_take(&number)) return 0;
   record_stack_t *stack = &record->stacks[number % RECORD_STACKS];
   if (!place_take(&stack->number, number)) return 0;
   fill(stack);
@@ -168,33 +182,43 @@ static void count_add(atomic8 *count, int change) {
   uint8_t was = atomic8_load_relaxed(count);
   while (was != UINT8_MAX && !atomic8_cas_relaxed(count, &was, (uint8_t)(was + change))) {}
 }
+static uint64_t mixed(uint64_t number) { return number * 0x9E3779B97F4A7C15u >> 32; }
+static atomic64 *window_at(record_t *record, uint64_t number) {
+  return &record->watched[number % (RECORD_WATCHED / WINDOW) * WINDOW];
+}
+/* Blocks that lie near each other have a page in common, of which they get half of each window, so that a small heap's
+ * samples touch few pages. Where that is full, it is anywhere. */
+static atomic64 *near_window_of(record_t *record, const void *block) {
+  uint64_t page = mixed((uintptr_t)block / NEAR) * PAGE_WINDOWS;
+  return window_at(record, page + mixed((uintptr_t)block >> 4) % PAGE_WINDOWS);
+}
 static atomic64 *window_of(record_t *record, const void *block) {
-  uint64_t mixed = ((uintptr_t)block >> 4) * 0x9E3779B97F4A7C15u >> 32;
-  return &record->watched[mixed % (RECORD_WATCHED / WINDOW) * WINDOW];
+  return window_at(record, mixed((uintptr_t)block >> 4));
+}
+static bool replace(atomic64 *places, unsigned count, uint64_t old, uint64_t new) {
+  for (unsigned i = 0; i < count; i++) {
+    uint64_t was = old;
+    if (atomic64_load_relaxed(&places[i]) == old && atomic64_cas_relaxed(&places[i], &was, new)) return true;
+  }
+  return false;
+}
+static bool replace_for(record_t *record, const void *block, uint64_t old, uint64_t new) {
+  return replace(near_window_of(record, block), WINDOW / 2, old, new) ||
+         replace(window_of(record, block), WINDOW, old, new);
 }
 /* Relaxed: what hands the block over orders it. false: there is no room. */
 static bool watch(record_t *record, void *block) {
-  atomic64 *window = window_of(record, block);
-  for (unsigned i = 0; i < WINDOW; i++) {
-    uint64_t none = 0;
-    if (!atomic64_cas_relaxed(&window[i], &none, (uintptr_t)block)) continue;
-    count_add(count_of(record, block), 1);
-    return true;
-  }
-  return false;
+  if (!replace_for(record, block, 0, (uintptr_t)block)) return false;
+  count_add(count_of(record, block), 1);
+  return true;
 }
 
 static bool forget(void *block) {
   record_t *record = record_now();
   if (record == NULL || HAK_LIKELY(atomic8_load_relaxed(count_of(record, block)) == 0)) return false;
-  atomic64 *window = window_of(record, block);
-  for (unsigned i = 0; i < WINDOW; i++) {
-    uint64_t address = (uintptr_t)block;
-    if (atomic64_load_relaxed(&window[i]) != address || !atomic64_cas_relaxed(&window[i], &address, 0)) continue;
-    count_add(count_of(record, block), -1);
-    return true;
-  }
-  return false;
+  if (!replace_for(record, block, (uintptr_t)block, 0)) return false;
+  count_add(count_of(record, block), -1);
+  return true;
 }
 
 /* ---- Samples --------------------------------------------------------------------------*/

@@ -14,7 +14,7 @@
  *           hot has its counts in a few cache lines
  *
  * Invariant: a number n is taken when everything up to n - places has been read, so whoever has it writes the
- * place n % places alone: n + 1 in `number` says that it is complete. A reader that gives up on a place whose
+ * place n % places alone: n + 1 in `number` says that it is complete. Stacks' numbers have gaps. A reader that gives up on a place whose
  * writer sleeps breaks that, so who finds a place busy (RECORD_BUSY) leaves it alone, and is dropped.
  * An event of a free is numbered before the block can be had again, so of the same address events come
  * in the order in which things happened.
@@ -34,7 +34,7 @@ HAK_C_BEGIN
 enum {
   RECORD_EVENTS = 16384,
   RECORD_STACKS = 256,
-  RECORD_WATCHED = 1 << 18, /* in windows of a cache line, where an address may lie */
+  RECORD_WATCHED = 1 << 18, /* in two windows, of a cache line at most, an address may lie */
   RECORD_FILTER = 1 << 16,  /* counts, each of the blocks that begin in the same RECORD_GRAIN bytes */
   RECORD_GRAIN = 256,
   RECORD_LEASE_MS = 10000,

@@ -110,33 +110,33 @@ bool sample_notice(heap_t *heap) {
 }
 
 /* ---- Frees ----------------------------------------------------------------------------------*/
-static void push(heap_t *heap, unsigned size_class, void *block) {
+bool sample_push_over_trap(heap_t *heap, void *block, size_t size_class) {
   int32_t *trap = &heap->sampler->trap[size_class];
-  int32_t left = (int32_t)magazine_count(heap, size_class) - *trap;
-  *++heap->top[size_class] = block;
-  if (*trap == 0) {
-    sample_set(heap, size_class, left);
-    return;
-  }
-  if (*trap > 0) {
-    void **slot = magazine_slots(heap, size_class) + *trap;
+  void **top = heap->top[size_class] + 1;
+  if (HAK_UNLIKELY(top >= heap->limit[size_class])) return false;
+  owner_enter(&heap->owner);
+  bool is_alone = !claim_is_taken(&heap->owner) && !heap->owner.stripped;
+  if (HAK_LIKELY(is_alone)) {
+    *top = block;
+    heap->top[size_class] = top;
+    void **slot = magazine_slots(heap, (unsigned)size_class) + *trap;
     slot[0] = slot[1];
     slot[1] = NULL;
+    *trap += 1;
   }
-  *trap += 1;
+  owner_leave(&heap->owner);
+  return is_alone;
 }
 
 bool sample_free(heap_t *heap, void *block, uint32_t word) {
   if (!sample_is_on(heap) || heap->sampler->mean_bytes != record_mean() || word_kind(word) >= SIZE_CLASS_COUNT)
     return false;
   unsigned size_class = word_kind(word);
-  /* A slot is left for the trap. */
-  if (heap->top[size_class] + 1 >= heap->limit[size_class]) return false;
-  owner_enter(&heap->owner);
-  bool is_alone = !claim_is_taken(&heap->owner) && !heap->owner.stripped;
-  if (HAK_LIKELY(is_alone)) push(heap, size_class, block);
-  owner_leave(&heap->owner);
-  return is_alone;
+  int32_t *trap = &heap->sampler->trap[size_class];
+  if (*trap > 0) return sample_push_over_trap(heap, block, size_class);
+  if (*trap == 0 || !magazine_push(heap, size_class, block)) return false;
+  *trap += 1;
+  return true;
 }
 
 /* ---- Looking ----------------------------------------------------------------------------------*/

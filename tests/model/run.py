@@ -33,7 +33,7 @@ MODELS = {
     },
     "thread_pool": {"good": [["LIVES=2"]], "deep": [["LIVES=3"]], "bad": ["LIVES=2"], "bad_in": {}},
     "sample_ring": {
-        "good": [["ROUNDS=1"], ["ROUNDS=1", "GIVEN_UP=1"], ["ROUNDS=1", "PLACES=1", "GIVEN_UP=2"]],
+        "good": [["ROUNDS=1"], ["ROUNDS=1", "GIVEN_UP=1"], ["ROUNDS=1", "PLACES=1", "GIVEN_UP=2"], ["ROUNDS=1", "STACKS=2"]],
         "deep": [["ROUNDS=2", "PLACES=1"]],
         "bad": ["ROUNDS=1", "PLACES=1", "GIVEN_UP=1"],
         "bad_in": {"BUG_DRAINED_TOO_EARLY": ["ROUNDS=1", "PLACES=1"], "BUG_STACKS_ARE_KEPT": ["ROUNDS=1", "PLACES=1"]},

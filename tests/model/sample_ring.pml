@@ -33,7 +33,7 @@
 #define BUSY 255
 #define NONE 255
 
-byte count, drained, stack_count, stacks_drained;
+byte count, drained, stack_count, stacks_drained, stacks_begun;
 
 /* A place: its number, and what is written there. */
 byte number[PLACES], first[PLACES], second[PLACES], stack_of[PLACES];
@@ -96,10 +96,40 @@ inline take_place(its_number) {
   was = 0
 }
 
+/* stack_number_take: where all have been read, the first place is next again. */
+inline take_stack_number() {
+  was = stack_count;
+  do
+  :: true ->
+     mine = stacks_drained;
+     is_first = was == mine;
+     if
+     :: mine < stacks_begun -> mine = stacks_begun
+     :: else
+     fi;
+     if
+     :: was - mine >= STACKS -> mine = NONE; is_first = 0; break
+     :: else
+     fi;
+     mine = (is_first -> (was + STACKS - 1) / STACKS * STACKS : was);
+     atomic {
+       if
+       :: stack_count == was -> stack_count = mine + 1; break
+       :: else -> was = stack_count
+       fi
+     }
+  od;
+  if
+  :: is_first -> stacks_begun = mine; is_first = 0
+  :: else
+  fi;
+  was = 0
+}
+
 /* take_stack: what is written is who took it, and which of its rounds it is. */
 inline take_stack() {
   stack = 0;
-  take_number(stack_count, stacks_drained, STACKS);
+  take_stack_number();
   if
   :: mine != NONE ->
      place = mine % STACKS;
@@ -141,6 +171,7 @@ inline add_event() {
 
 proctype writer(byte me) {
   byte round, mine, was, place, stack, token;
+  bit is_first;
   do
   :: round < ROUNDS ->
      token = me * ROUNDS + round + 1;
@@ -212,17 +243,17 @@ inline drain() {
   od;
 #ifndef BUG_STACKS_ARE_KEPT
   if
-  :: next == end && next_stack < stacks -> next_stack = stacks
+  :: next == end && next_stack < stacks_before -> next_stack = stacks_before
   :: else
   fi;
 #endif
   stacks_drained = next_stack;
   drained = next;
-  d_step { is_waiting = 0; end = 0; stacks = 0 }
+  d_step { is_waiting = 0; end = 0; stacks_before = stacks; stacks = 0 }
 }
 
 proctype reader() {
-  byte next, next_stack, end, stacks, place, seen, seen_stack, token, one, other;
+  byte next, next_stack, end, stacks, stacks_before, place, seen, seen_stack, token, one, other;
   int was_heard;
   bit is_waiting, is_whole;
   do
@@ -231,7 +262,7 @@ proctype reader() {
   od;
   /* Nobody writes any more. What was told is heard; what was given up has no place to be looked for. */
   if
-  :: given_up == 0 -> drain(); assert(next == count && lost == 0 && heard == told)
+  :: given_up == 0 -> drain(); drain(); assert(next == count && lost == 0 && heard == told)
   :: else
   fi;
   assert(heard <= told);

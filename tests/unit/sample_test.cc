@@ -305,6 +305,34 @@ TEST(Sample, AFullRingDropsAndCounts) {
   EXPECT_GE(reader.events.size(), RECORD_EVENTS + 2u) << "there is room again";
 }
 
+/* Samples that come one after the other, each read before the next, use the first place again and again, and watched
+ * blocks that lie near each other are entered near each other: few pages are touched. */
+TEST(Sample, TouchesLittleOfItsMemory) {
+  Wanted wanted(HAK_KIB(64));
+  Reader reader;
+  std::set<uint64_t> places;
+  std::set<size_t> pages;
+  in_thread([&] {
+    std::vector<void *> blocks;
+    for (int i = 0; i < 600; i++) {
+      blocks.push_back(hak_malloc(HAK_KIB(16)));
+      size_t before = reader.events.size();
+      reader.drain();
+      for (size_t e = before; e < reader.events.size(); e++)
+        if (reader.events[e].stack != 0) places.insert((reader.events[e].stack - 1) % RECORD_STACKS);
+    }
+    auto *watched = reinterpret_cast<const atomic64 *>(record_base() + number("sample.at.watched"));
+    std::set<uintptr_t> mine;
+    for (void *block : blocks) mine.insert(reinterpret_cast<uintptr_t>(block));
+    for (size_t i = 0; i < RECORD_WATCHED; i++)
+      if (mine.count(atomic64_load_relaxed(&watched[i])) != 0) pages.insert(i * sizeof(atomic64) / 4096);
+    for (void *block : blocks) hak_free(block);
+  });
+  EXPECT_GT(reader.events.size(), 70u);
+  EXPECT_EQ(places, std::set<uint64_t>{0});
+  EXPECT_LE(pages.size(), 6u) << "9.4 MiB, in three or four times 4 MiB";
+}
+
 /* As after any call that succeeds. */
 TEST(Sample, LeavesErrnoAlone) {
   Wanted wanted(256);

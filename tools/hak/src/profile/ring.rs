@@ -59,6 +59,8 @@ pub struct Ring {
     next: u64,
     /// Every stack before this number was read.
     next_stack: u64,
+    /// Those that were taken by the round before.
+    stacks_before: u64,
     stuck: Option<(u64, Instant)>,
     dropped_before: u64,
     /// Events that were written over before they were read, or never completed.
@@ -101,6 +103,7 @@ impl Ring {
             id_word,
             next: 0,
             next_stack: 0,
+            stacks_before: 0,
             stuck: None,
             dropped_before,
             lost: 0,
@@ -243,9 +246,11 @@ impl Ring {
         }
         if self.next == end {
             // Stacks of dropped events would keep their places for ever. One that is being written still keeps its
-            // place all the same, as it is busy.
-            self.next_stack = self.next_stack.max(stacks);
+            // place all the same, as it is busy; but its event is to be read before its place is another's, so one is
+            // waited for a round longer.
+            self.next_stack = self.next_stack.max(self.stacks_before);
         }
+        self.stacks_before = stacks;
         self.beat(target)?;
         Ok(events)
     }

@@ -96,6 +96,7 @@ impl Words {
             id_word: half(10),
             next: 0,
             next_stack: 0,
+            stacks_before: 0,
             stuck: None,
             dropped_before: 0,
             lost: 0,

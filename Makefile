@@ -1,7 +1,7 @@
 # A thin front for CMake, cargo and the scripts; CMakeLists.txt is the build.
 BUILD := build
 
-.PHONY: all library demo test test-quick bench dist deb rpm site clean
+.PHONY: all library demo test test-all test-quick bench dist deb rpm site clean
 
 all: library
 	@scripts/build-hak $(BUILD)
@@ -17,10 +17,16 @@ demo: library
 	@scripts/deps demo
 	@python3 demo/demo.py --lib $(BUILD)/libhakmem.so
 
-# Every test; the last line is `N passed, N failed, N skipped`.
+# Every test, and a quarter of the planted bugs that tests have to find, another one with each commit; the last line is
+# `N passed, N failed, N skipped`.
 test:
 	@scripts/deps build test
 	@tests/run
+
+# With all planted bugs.
+test-all:
+	@scripts/deps build test
+	@tests/run --all
 
 # For whoever changes something: one form, without the tests that take long.
 test-quick:

@@ -85,7 +85,7 @@ TEST_P(DoubleFreeRace, IsCountedOnceAndBreaksNothing) {
    * within some ten rounds.) */
   const std::size_t blocks_at_once = 12;
   const bool huge = range.bytes >= 4 << 20;
-  const std::size_t rounds = (huge ? 4000 : 6000) / HAK_RACE_DIVISOR;
+  const std::size_t rounds = (huge ? 1200 : 2000) / HAK_RACE_DIVISOR;
   hak_test::Random random(range.bytes);
   const std::uint64_t errors_before = stats().errors;
   auto errors = [=] { return stats().errors - errors_before; };
@@ -135,7 +135,7 @@ TEST_P(DoubleFreeRace, IsCountedOnceAndBreaksNothing) {
 /* Each of two threads makes the same blocks larger and frees the results: of a block's two frees, be they realloc's,
  * one is a mistake. The contents are nobody's. */
 TEST_P(DoubleFreeRace, OfReallocsIsCountedOnceAndBreaksNothing) {
-  const std::size_t blocks_at_once = 8, rounds = 2400 / HAK_RACE_DIVISOR;
+  const std::size_t blocks_at_once = 8, rounds = 800 / HAK_RACE_DIVISOR;
   hak_test::Random random(range.bytes);
   const std::uint64_t errors_before = stats().errors;
   std::size_t mistakes = 0;

@@ -13,7 +13,8 @@ A .mutant file says what is wrong and who has to notice:
     >>>>
 
 Usage: run.py BUILD.json FILE.mutant
-       run.py BUILD.json --control PROGRAM     runs the same tests without a bug: they pass
+       run.py BUILD.json --control PROGRAM FILE.mutant...   runs the same tests without a bug: they pass
+       run.py BUILD.json --apply FILE.mutant...             only looks whether each has its place in the source
 
 SPDX-License-Identifier: MIT
 """
@@ -29,7 +30,6 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
 # A hang is a find, too: all threads sleep, and none has woken for so long; or a process has used so much time of
 # the processor. The time that passes says little: on a busy machine a right test takes many times as long.
 ASLEEP_SECONDS, BUSY_SECONDS, LONGEST_SECONDS = 2, 5, 60
@@ -155,11 +155,11 @@ def finds(binary, names, seed, patience=1, **environment):
     return None
 
 
-def control(config, program):
+def control(config, program, mutants):
     """A mutant that is found proves something only if the tests pass without it, built
     as mutants are."""
     files, names = set(), set()
-    for mutant in sorted(HERE.glob("*.mutant")):
+    for mutant in sorted(set(mutants)):
         file, finders, _ = parse(mutant)
         for finder, tests in finders:
             if finder == program:
@@ -189,7 +189,13 @@ def workplace():
 def main():
     config = json.loads(pathlib.Path(sys.argv[1]).read_text())
     if sys.argv[2] == "--control":
-        control(config, sys.argv[3])
+        control(config, sys.argv[3], [pathlib.Path(name) for name in sys.argv[4:]])
+        return
+    if sys.argv[2] == "--apply":
+        for mutant in map(pathlib.Path, sys.argv[3:]):
+            file, _, changes = parse(mutant)
+            mutate(pathlib.Path(config["source"]) / file, mutant.name, changes)
+        print(f"{len(sys.argv) - 3} have their places")
         return
     mutant = pathlib.Path(sys.argv[2])
     file, finders, changes = parse(mutant)

@@ -237,7 +237,7 @@ pub struct Peers {
 /// Sweeps run one workload at many values of a parameter, and then between those where hakmem stops being the best,
 /// or begins to be, until that is known to a quarter.
 ///
-/// The whole suite takes up to three hours, the quick one twelve minutes. How long a choice takes, --list says before
+/// The whole suite takes up to three hours, the quick one twelve to twenty-five minutes. How long a choice takes, --list says before
 /// anything runs, given the same options: time grows with rows, rounds and allocators.
 #[derive(Args)]
 #[command(after_help = "\
@@ -249,7 +249,7 @@ Examples:
 pub struct Bench {
     #[command(flatten)]
     pub choice: Choice,
-    /// Only the rows of a quick overview, in at most twelve minutes with all allocators
+    /// Only the rows of a quick overview: four rounds, and more where they fit into twelve minutes
     #[arg(long)]
     pub quick: bool,
     /// Only rows whose name or family contains this, in either case

@@ -9,7 +9,7 @@ use crate::cli::Bench;
 use crate::results::Results;
 use crate::suite::Row;
 
-/// `--quick` promises twelve minutes; the rest is for reading and writing.
+/// `--quick` promises no more rounds than fit into twelve minutes, but four; the rest is for reading and writing.
 const QUICK_BUDGET: Duration = Duration::from_secs(700);
 const QUICK_ROUNDS: (u32, u32) = (4, 12);
 /// The whole suite ends within three hours; the rest is for reading and writing.

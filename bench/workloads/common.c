@@ -179,6 +179,12 @@ void bench_start(int argc, char **argv, const char *workload, double default_sec
 
 /* ---- Clock and random numbers --------------------------------------------*/
 
+uint64_t bench_clock(clockid_t clock) {
+  struct timespec t;
+  if (clock_gettime(clock, &t) != 0) bench_die("cannot read a clock: %s", strerror(errno));
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 void bench_sleep(double seconds) {
   struct timespec left = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
   while (nanosleep(&left, &left) != 0 && errno == EINTR) {}

@@ -82,6 +82,8 @@ BENCH_INLINE double bench_now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Nanoseconds of a processor-time clock. */
+uint64_t bench_clock(clockid_t clock);
 void bench_sleep(double seconds);
 
 /* ---- Random numbers ------------------------------------------------------*/

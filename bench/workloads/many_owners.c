@@ -39,22 +39,16 @@ static uint32_t *turns;                    /* in which blocks are freed */
 static uint64_t malloc_ns;                 /* of all owners together, relaxed additions */
 static bool over;                          /* written while the owners wait at `freed` */
 
-static uint64_t processor_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static void *owner(void *argument) {
   void **own = blocks + (uintptr_t)argument * blocks_each;
   bench_rng_t rng = bench_rng((uintptr_t)argument);
   for (;;) {
     pthread_barrier_wait(&freed);
     if (over) return NULL;
-    uint64_t start = processor_ns();
+    uint64_t start = bench_clock(CLOCK_THREAD_CPUTIME_ID);
     for (uint64_t i = 0; i < blocks_each; i++)
       own[i] = bench_alloc(bench_between(&rng, min_bytes, max_bytes), bench_args.verify);
-    __atomic_fetch_add(&malloc_ns, processor_ns() - start, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&malloc_ns, bench_clock(CLOCK_THREAD_CPUTIME_ID) - start, __ATOMIC_RELAXED);
     pthread_barrier_wait(&allocated);
   }
 }
@@ -71,9 +65,9 @@ static spent_t rounds(double seconds, uint64_t ops) {
   do {
     pthread_barrier_wait(&freed);
     pthread_barrier_wait(&allocated);
-    uint64_t start = processor_ns();
+    uint64_t start = bench_clock(CLOCK_THREAD_CPUTIME_ID);
     for (uint64_t i = 0; i < count; i++) bench_free(blocks[turns[i]], bench_args.verify);
-    spent.free_ns += processor_ns() - start;
+    spent.free_ns += bench_clock(CLOCK_THREAD_CPUTIME_ID) - start;
     spent.blocks += count;
   } while (ops ? spent.blocks * 2 < ops : bench_now() < end);
   spent.malloc_ns = malloc_ns;

@@ -109,11 +109,7 @@ static void pause_until(double time) {
   if (left > 0) bench_sleep(left);
 }
 
-static double processor_seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+static double processor_seconds(void) { return (double)bench_clock(CLOCK_PROCESS_CPUTIME_ID) * 1e-9; }
 
 static uint64_t page_faults(void) {
   struct rusage usage;

@@ -70,10 +70,10 @@ def main():
             chart = means(table) if line == "### Over all rows" else against_the_best(line[4:], table)
             name = f"benchmarks-{len(pictures) + 1}.svg"
             chart.render_to_file(str(folder / name))
-            pictures[begins] = f"![{chart.config.title}]({folder.name}/{name})\n"
+            pictures[begins] = f"![{chart.config.title}]({folder.name}/{name})\n\n"
     if not pictures:
         sys.exit(f"{sys.argv[1]} has no table to draw")
-    print("\n".join(pictures.get(at, "") + ("\n" if at in pictures else "") + line for at, line in enumerate(lines)), end="")
+    print("\n".join(pictures.get(at, "") + line for at, line in enumerate(lines)), end="")
 
 
 if __name__ == "__main__":

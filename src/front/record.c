@@ -106,12 +106,12 @@ static HAK_NOINLINE void fill(record_stack_t *stack) {
 
 /* ---- The rings ------------------------------------------------------------------------*/
 
-/* Takes the next number, if there is a place for it. Acquire: pairs with the reader, who has read what lies there. */
-static bool number_take(atomic64 *count, const atomic64 *drained, uint64_t places, uint64_t *number) {
-  *number = atomic64_load_relaxed(count);
+/* Takes an event's number, if there is a place for it. Acquire: pairs with the reader, who has read what lies there. */
+static bool event_number_take(uint64_t *number) {
+  *number = atomic64_load_relaxed(&event_count);
   do {
-    if (*number - atomic64_load_acquire(drained) >= places) return false;
-  } while (!atomic64_cas_relaxed(count, number, *number + 1));
+    if (*number - atomic64_load_acquire(&record_control.drained) >= RECORD_EVENTS) return false;
+  } while (!atomic64_cas_relaxed(&event_count, number, *number + 1));
   return true;
 }
 /* Takes a stack's. Where all have been read it is that of the first place again, and those before it are nobody's: so no more
@@ -163,8 +163,7 @@ static uint64_t take_stack(record_t *record) {
 static bool add_event(record_t *record, record_event_t event) {
   uint64_t number;
   record_event_t *place = NULL;
-  if (number_take(&event_count, &record_control.drained, RECORD_EVENTS, &number))
-    place = &record->events[number % RECORD_EVENTS];
+  if (event_number_take(&number)) place = &record->events[number % RECORD_EVENTS];
   if (place == NULL || !place_take(&place->number, number)) {
     atomic64_add_relaxed(&dropped_count, 1);
     return false;

@@ -131,12 +131,7 @@ bool sample_push_over_trap(heap_t *heap, void *block, size_t size_class) {
 bool sample_free(heap_t *heap, void *block, uint32_t word) {
   if (!sample_is_on(heap) || heap->sampler->mean_bytes != record_mean() || word_kind(word) >= SIZE_CLASS_COUNT)
     return false;
-  unsigned size_class = word_kind(word);
-  int32_t *trap = &heap->sampler->trap[size_class];
-  if (*trap > 0) return sample_push_over_trap(heap, block, size_class);
-  if (*trap == 0 || !magazine_push(heap, size_class, block)) return false;
-  *trap += 1;
-  return true;
+  return sample_push(heap, block, word_kind(word));
 }
 
 /* ---- Looking ----------------------------------------------------------------------------------*/

@@ -64,22 +64,26 @@ bool sample_count(heap_t *heap, unsigned size_class, int32_t *left);
 
 /* Frees a block of this heap, which is no sample. false: nothing was done. */
 bool sample_free(heap_t *heap, void *block, uint32_t word);
-/* Pushes where the trap is in a slot, and moves it up by one. A slot more than the block needs is left. false: the heap
- * is another's for now, or about to be: nothing was done. */
+/* Pushes where the trap is in a slot, and moves it up by one. false: nothing was done, as no slot would be left beside
+ * the block's, or the heap is another's for now, or about to be. */
 bool sample_push_over_trap(heap_t *heap, void *block, size_t size_class);
-/* Frees a block of which there is little to ask: the filter knows of no sample there, and the trap need not be put into
- * a slot. No class of the heap's own, or no heap that samples: false. Where the trap is in no slot, a forked child may
- * see the push without its count; it does not sample. */
-HAK_INLINE bool sample_free_quickly(heap_t *heap, void *block, size_t size_class) {
-  if (HAK_UNLIKELY(size_class >= SIZE_CLASS_COUNT)) return false;
-  struct sampler *sampler = heap->sampler;
-  int32_t *trap = &sampler->trap[size_class];
-  if (HAK_UNLIKELY(sampler->mean_bytes != record_mean())) return false;
-  if (HAK_UNLIKELY(atomic8_load_relaxed(&sampler->filter[record_filter_place(block)]) != 0)) return false;
+/* Pushes where the trap need not be put into a slot; false: nothing was done. Where the trap is in none, a forked child
+ * may see the push without its count; it does not sample. */
+HAK_INLINE bool sample_push(heap_t *heap, void *block, size_t size_class) {
+  int32_t *trap = &heap->sampler->trap[size_class];
   if (*trap >= 0) return *trap > 0 && sample_push_over_trap(heap, block, size_class);
   if (HAK_UNLIKELY(!magazine_push(heap, size_class, block))) return false;
   *trap += 1;
   return true;
+}
+/* Frees a block of which there is little to ask: the filter knows of no sample there. No class of the heap's own, or no
+ * heap that samples: false. */
+HAK_INLINE bool sample_free_quickly(heap_t *heap, void *block, size_t size_class) {
+  if (HAK_UNLIKELY(size_class >= SIZE_CLASS_COUNT)) return false;
+  struct sampler *sampler = heap->sampler;
+  if (HAK_UNLIKELY(sampler->mean_bytes != record_mean())) return false;
+  if (HAK_UNLIKELY(atomic8_load_relaxed(&sampler->filter[record_filter_place(block)]) != 0)) return false;
+  return sample_push(heap, block, size_class);
 }
 
 /* Where a heap's trap lies in its magazine; 0: in none. For who looks at other threads' heaps, too. */

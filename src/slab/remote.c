@@ -190,6 +190,10 @@ HAK_INLINE bool find_place_or_report(const void *address, unsigned size_class, p
   return false;
 }
 
+static void deliver_block(const place_t *place, unsigned size_class) {
+  deliver(place->slab, size_class, place->bitmap_word, place->bit);
+}
+
 bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
   place_t place;
@@ -213,7 +217,7 @@ static bool goes_alone(const owner_t *self) {
 static void deliver_alone(owner_t *self, const place_t *place, unsigned size_class) {
   atomic64_add_alone(&self->remote_frees, 1);
   HAK_PROBE(remote, map_address(place->slab), size_classes[size_class].block_bytes, place->bit);
-  deliver(place->slab, size_class, place->bitmap_word, place->bit);
+  deliver_block(place, size_class);
 }
 
 void remote_free(owner_t *self, void *address, uint32_t word) {
@@ -221,7 +225,7 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
   place_t place;
   if (!find_place_or_report(address, size_class, &place)) return;
   if (self->outbox == NULL && !make_outbox(self)) {
-    deliver(place.slab, size_class, place.bitmap_word, place.bit);
+    deliver_block(&place, size_class);
     return;
   }
   outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
@@ -249,7 +253,7 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
 void remote_free_directly(void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
   place_t place;
-  if (find_place_or_report(address, size_class, &place)) deliver(place.slab, size_class, place.bitmap_word, place.bit);
+  if (find_place_or_report(address, size_class, &place)) deliver_block(&place, size_class);
 }
 
 void remote_post(owner_t *self) {

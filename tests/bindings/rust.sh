@@ -36,7 +36,7 @@ package)
   cargo build --quiet --release
   said=$("$target/release/user")
   echo "$said"
-  version=$(sed -n 's/^project(hakmem VERSION \([0-9.]*\) .*/\1/p' "$root/CMakeLists.txt")
+  version=$("$root/scripts/version")
   [ "$said" = "hakmem $version serves 1048576 bytes" ]
   # What only `hak inspect` looks for is there, although nothing refers to it.
   grep -q "hakmem's tables" "$target/release/user"

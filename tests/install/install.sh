@@ -25,7 +25,7 @@ install_tool
 # find_package, both libraries
 cmake -S "$here/consumer" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/build" >/dev/null
-version=$(sed -n 's/^project(hakmem VERSION \([0-9.]*\) .*/\1/p' "$here/../../CMakeLists.txt")
+version=$("$here/../../scripts/version")
 "$work/build/with_shared" "$version"
 "$work/build/with_static" "$version"
 for program in heaps_with_shared heaps_with_static heaps_beside; do

@@ -20,7 +20,7 @@ fail() {
 }
 rm -rf "$work"
 mkdir -p "$work/elsewhere/temporary-files"
-version=$(git -C "$root" show "$commit:CMakeLists.txt" | sed -n 's/^project(hakmem VERSION \([0-9.]*\) .*/\1/p')
+version=$("$root/scripts/version" "$commit")
 
 arguments=()
 . "$root/tests/packages/tool.sh"

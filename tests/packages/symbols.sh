@@ -6,7 +6,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 symbols=$root/packaging/debian/libhakmem0.symbols
-version=$(sed -n 's/^project(hakmem VERSION \([0-9.]*\) .*/\1/p' "$root/CMakeLists.txt")
+version=$("$root/scripts/version")
 
 wrong=0
 say() {

@@ -32,7 +32,7 @@ static uint64_t work(bench_worker_t *worker) {
   churner_t *churner = &churners[worker->index];
   meter_t *meter = churner->meter;
   meter_clear(meter);
-  uint64_t start = meter_clock(CLOCK_THREAD_CPUTIME_ID), ops = 0;
+  uint64_t start = bench_clock(CLOCK_THREAD_CPUTIME_ID), ops = 0;
   do {
     for (unsigned i = 0; i < 16; i++) {
       void **slot = &churner->slots[bench_below(&worker->rng, latency.slots)];
@@ -41,7 +41,7 @@ static uint64_t work(bench_worker_t *worker) {
     }
     ops += 32;
   } while (bench_more(worker, ops));
-  churner->processor = meter_clock(CLOCK_THREAD_CPUTIME_ID) - start;
+  churner->processor = bench_clock(CLOCK_THREAD_CPUTIME_ID) - start;
   churner->ops = ops;
   return ops;
 }

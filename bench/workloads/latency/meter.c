@@ -1,18 +1,11 @@
 /* See meter.h. SPDX-License-Identifier: MIT */
 #include "meter.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-uint64_t meter_clock(clockid_t clock) {
-  struct timespec t;
-  if (clock_gettime(clock, &t) != 0) bench_die("cannot read a clock: %s", strerror(errno));
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 /* ---- Waiting -------------------------------------------------------------*/
 
@@ -35,7 +28,7 @@ enum { QUEUE_UNKNOWN_NS = 1000 }; /* less waiting than that is not worth reading
 /* The processor clock is read before the wall clock here and after it at the end
  * of a call, so that a preemption between the two readings is in no interval. */
 void meter_checkpoint(meter_t *meter) {
-  uint64_t processor = meter_clock(CLOCK_THREAD_CPUTIME_ID), wall = meter_wall();
+  uint64_t processor = bench_clock(CLOCK_THREAD_CPUTIME_ID), wall = meter_wall();
   if (less(wall - meter->wall, processor - meter->processor) > QUEUE_UNKNOWN_NS)
     meter->queued = read_queued(meter->schedstat);
   meter->processor = processor;
@@ -43,7 +36,7 @@ void meter_checkpoint(meter_t *meter) {
 }
 
 void meter_record_long(meter_t *meter, uint64_t begin, uint64_t end) {
-  uint64_t processor = meter_clock(CLOCK_THREAD_CPUTIME_ID);
+  uint64_t processor = bench_clock(CLOCK_THREAD_CPUTIME_ID);
   uint64_t passed = end - begin;
   uint64_t wait = less(end - meter->wall, processor - meter->processor), queued = 0;
   if (wait > passed) wait = passed;

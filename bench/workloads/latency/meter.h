@@ -105,7 +105,4 @@ BENCH_INLINE void meter_free(meter_t *meter, void *p) {
   meter_end(meter, begin);
 }
 
-/* Nanoseconds of a processor-time clock. */
-uint64_t meter_clock(clockid_t clock);
-
 #endif

@@ -68,8 +68,8 @@ static uint64_t others_time(clockid_t bystander_clock) {
   enum { NEAR_NS = 3000, TRIES = 50 };
   uint64_t least = UINT64_MAX, time = 0;
   for (int i = 0; i < TRIES && least > NEAR_NS; i++) {
-    uint64_t bystander = meter_clock(bystander_clock), own = meter_clock(CLOCK_THREAD_CPUTIME_ID);
-    uint64_t all = meter_clock(CLOCK_PROCESS_CPUTIME_ID), passed = meter_clock(bystander_clock) - bystander;
+    uint64_t bystander = bench_clock(bystander_clock), own = bench_clock(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t all = bench_clock(CLOCK_PROCESS_CPUTIME_ID), passed = bench_clock(bystander_clock) - bystander;
     if (passed < least) {
       least = passed;
       time = all - own - bystander;

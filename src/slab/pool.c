@@ -10,6 +10,8 @@
 #include "remote.h"
 #include "slab.h"
 
+#include <string.h>
+
 hak_gate_t pool_gate;
 
 /* Nodes of the machine's memory that have a pool each; those with higher numbers share them. */
@@ -32,7 +34,16 @@ static struct {
   atomic32 owner_count, pooled_count, lost_count, warm_count;
 } pool;
 
-enum { VISITS = 4, COLLECTS = 8 };
+enum { VISITS = 4, COLLECTS = 8, SEARCH_LOOKS = 64 };
+
+/* Where adoption looks for a slab of a class, on each node: `cursor`, an owner, goes down the stack and stays where
+ * it finds one; 0: it has come to the end. A bit of `anew`: since it left the top, an owner was seen to have slabs
+ * of the class. Where that is not so nobody looks again. Invariant: the cursor has not passed any owner that has
+ * such a slab, or the bit is set. Guarded by pool_gate. */
+static HAK_RARELY_USED struct {
+  uint32_t cursor[MID_CLASS_END];
+  uint64_t anew[(MID_CLASS_END + 63) / 64];
+} searches[NODES_MOST];
 
 /* As many owners are pooled warm, with their empty slabs: the next thread comes
  * soon where threads come and go, and finds everything in place. Where none comes,
@@ -59,7 +70,18 @@ static void count_free(owner_t *owner, int64_t bytes) {
   pool.free_bytes += more;
   owner->pooled_bytes = bytes;
 }
-void pool_note(owner_t *owner) { count_free(owner, owner->free_bytes - owner->purged_bytes); }
+static void note_free(owner_t *owner) { count_free(owner, owner->free_bytes - owner->purged_bytes); }
+
+static void note_classes(const owner_t *owner) {
+  if (owner->id == orphanage_id(node_of(owner))) return; /* it is asked first */
+  uint64_t *anew = searches[atomic32_load_relaxed(&owner->node)].anew;
+  for (unsigned c = 0; c < MID_CLASS_END; c++) anew[c / 64] |= (uint64_t)(owner->slabs[c] != 0) << c % 64;
+}
+
+void pool_note(owner_t *owner) {
+  note_free(owner);
+  note_classes(owner);
+}
 
 static bool has_too_much_elsewhere(const node_t *here) {
   int64_t elsewhere = pool.free_bytes - here->free_bytes;
@@ -155,6 +177,7 @@ static HAK_COLD void settle_fork(void) {
     node->free_bytes = 0;
   }
   pool.free_bytes = 0;
+  memset(searches, 0, sizeof searches);
   atomic32_store_relaxed(&pool.pooled_count, 0);
   atomic32_store_relaxed(&pool.warm_count, 0);
   for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
@@ -310,20 +333,48 @@ static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_cla
 
 static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class) {
   owner_enter(pooled);
-  if (remote_has_pending(pooled)) remote_collect(pooled, COLLECTS);
+  bool may_have_more = remote_has_pending(pooled);
+  if (may_have_more) remote_collect(pooled, COLLECTS);
   unit_t slab = pooled->slabs[size_class];
   if (slab != 0) {
     hand_over(pooled, owner, slab, size_class);
     atomic64_add_alone(&owner->adoptions, 1);
   }
-  pool_note(pooled);
+  note_free(pooled);
+  if (may_have_more) note_classes(pooled);
   owner_leave(pooled);
   return slab != 0;
+}
+
+static bool waits_on(const node_t *node, const owner_t *owner) {
+  return owner->state == OWNER_POOLED && node_of(owner) == node;
+}
+
+/* An owner in the node's stack that has a slab of the class with a free block, as far as SEARCH_LOOKS of them go;
+ * else NULL. What others have freed and nobody has collected is not seen. */
+static owner_t *find_with(const node_t *node, unsigned size_class) {
+  uint32_t *cursor = &searches[node - pool.nodes].cursor[size_class];
+  uint64_t *anew = &searches[node - pool.nodes].anew[size_class / 64], bit = (uint64_t)1 << size_class % 64;
+  for (int i = 0; i < SEARCH_LOOKS; i++) {
+    if (*cursor == 0 && (*anew & bit) != 0) {
+      *anew &= ~bit;
+      *cursor = node->top;
+    }
+    /* Owners leave at the top alone, so what was below one that has left begins there. */
+    if (*cursor != 0 && !waits_on(node, owner_by_id(*cursor))) *cursor = node->top;
+    if (*cursor == 0) return NULL;
+    owner_t *owner = owner_by_id(*cursor);
+    if (owner->slabs[size_class] != 0) return owner;
+    *cursor = owner->pool_next;
+  }
+  return NULL;
 }
 
 static bool adopt_on(node_t *node, owner_t *owner, unsigned size_class) {
   uint32_t orphanage = orphanage_id(node);
   bool adopted = orphanage != 0 && adopt_from(owner_by_id(orphanage), owner, size_class);
+  owner_t *found = adopted ? NULL : find_with(node, size_class);
+  if (found != NULL) return adopt_from(found, owner, size_class);
   uint32_t id = node->next_visit != 0 ? node->next_visit : node->top;
   for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
     adopted = adopt_from(owner_by_id(id), owner, size_class);
@@ -445,6 +496,18 @@ static int64_t check_pooled(uint32_t id, uint32_t number) {
   return owner->pooled_bytes;
 }
 
+/* Every owner on the node that has a slab of the class will be found. */
+static void check_search(uint32_t number, unsigned size_class) {
+  const node_t *node = &pool.nodes[number];
+  uint32_t cursor = searches[number].cursor[size_class];
+  bool is_ahead = (searches[number].anew[size_class / 64] >> size_class % 64 & 1) != 0 ||
+                  (cursor != 0 && !waits_on(node, owner_by_id(cursor)));
+  for (uint32_t id = node->top; id != 0; id = owner_by_id(id)->pool_next) {
+    is_ahead = is_ahead || id == cursor;
+    HAK_CHECK(is_ahead || owner_by_id(id)->slabs[size_class] == 0);
+  }
+}
+
 void pool_check(void) {
   uint32_t pooled = 0;
   int64_t all_bytes = 0;
@@ -455,6 +518,7 @@ void pool_check(void) {
       free_bytes += check_pooled(id, number);
     if (orphanage_id(node) != 0) free_bytes += check_pooled(orphanage_id(node), number), pooled++;
     HAK_CHECK(free_bytes == node->free_bytes);
+    for (unsigned c = 0; c < MID_CLASS_END; c++) check_search(number, c);
     all_bytes += free_bytes;
   }
   HAK_CHECK(pooled == pool_pooled_count() && all_bytes == pool.free_bytes);

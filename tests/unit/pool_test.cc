@@ -198,22 +198,86 @@ TEST_F(Pool, EveryPooledOwnerHasItsTurn) {
   for (void *block : kept) staying.flush(word_kind(map_lookup(block)), {block});
 }
 
+/* Memory that ended threads have left is used up before the heap grows. */
+TEST_F(Pool, WhateverLiesFreeInManyEndedThreadsSlabsIsFoundAtOnce) {
+  constexpr unsigned kOwners = 40, kClasses = 35;
+  AttachedOwner staying;
+  std::vector<std::vector<void *>> kept(kClasses);
+  {
+    std::vector<std::unique_ptr<AttachedOwner>> owners;
+    for (unsigned i = 0; i < kOwners; i++) {
+      owners.push_back(std::make_unique<AttachedOwner>());
+      for (unsigned c = 0; c < kClasses; c++)
+        if ((i + c) % 4 != 0) kept[c].push_back(owners.back()->refill(20 + c, 1)[0]);
+    }
+  }
+  for (unsigned c = 0, left = kClasses * kOwners * 3 / 4; left > 0; c = (c + 1) % kClasses) {
+    ASSERT_EQ(pool_adopt(staying, 20 + c), true)
+        << left << " slabs are left, and none of class " << 20 + c << " is found";
+    pool_enter();
+    pool_check();
+    pool_leave();
+    left--;
+  }
+  for (unsigned c = 0; c < kClasses; c++) {
+    EXPECT_FALSE(pool_adopt(staying, 20 + c));
+    staying.flush(20 + c, kept[c]);
+  }
+}
+
+/* One that was looked at before threads took what lies above it, and others came. */
+TEST_F(Pool, ASearchGoesOnWhenThreadsHaveComeAndGone) {
+  AttachedOwner staying;
+  std::vector<void *> kept;
+  std::vector<std::unique_ptr<AttachedOwner>> owners;
+  for (unsigned i = 0; i < 10; i++) {
+    owners.push_back(std::make_unique<AttachedOwner>());
+    kept.push_back(owners.back()->refill(25, 1)[0]);
+  }
+  owners.clear();
+  for (int i = 0; i < 3; i++) ASSERT_TRUE(pool_adopt(staying, 25));
+  for (int i = 0; i < 6; i++) owners.push_back(std::make_unique<AttachedOwner>());
+  pool_enter();
+  pool_check();
+  pool_leave();
+  for (int i = 0; i < 2; i++) owners.pop_back();
+  std::vector<bool> is_threads;
+  for (void *block : kept) is_threads.push_back(owner_by_id(owner_of(block))->state == OWNER_ATTACHED);
+  int adopted = 3;
+  while (pool_adopt(staying, 25)) adopted++;
+  for (std::size_t i = 0; i < kept.size(); i++)
+    EXPECT_EQ(owner_of(kept[i]) == staying->id, !is_threads[i] || i >= kept.size() - 3)
+        << (is_threads[i] ? "a slab was taken from an owner that a thread uses"
+                          : "an ended thread's slab is not found");
+  owners.clear();
+  while (pool_adopt(staying, 25)) adopted++;
+  EXPECT_EQ(adopted, 10);
+  staying.flush(25, kept);
+}
+
 /* An owner that is attached again is no longer visited. */
 TEST_F(Pool, AnOwnerThatWasVisitedLastIsTakenOutOfTheVisits) {
+  const unsigned c = size_class_of(2048);
   AttachedOwner staying;
-  auto one = std::make_unique<AttachedOwner>(), two = std::make_unique<AttachedOwner>();
-  auto block_one = one->refill(25, 1), block_two = two->refill(25, 1), mine = two->refill(26, 1);
-  one.reset();
-  two.reset();
-  ASSERT_TRUE(pool_adopt(staying, 25)); /* the next visit starts at the same owner */
-  AttachedOwner back;                   /* whose owner it is */
-  ASSERT_EQ(owner_of(mine[0]), back->id);
-  EXPECT_FALSE(pool_adopt(staying, 26)) << "a slab was taken from an owner that a thread uses";
-  EXPECT_EQ(owner_of(mine[0]), back->id);
-  back.flush(26, mine);
-  ASSERT_TRUE(pool_adopt(staying, 25));
-  staying.flush(25, block_one);
-  staying.flush(25, block_two);
+  auto other = std::make_unique<AttachedOwner>(), leaving = std::make_unique<AttachedOwner>();
+  other.reset(); /* so somebody waits all the time */
+  auto blocks = leaving->refill(c, size_classes[c].capacity), more = leaving->refill(c, size_classes[c].capacity);
+  leaving.reset();
+  auto free_one = [&](std::vector<void *> &of) {
+    remote_free(staying, of.back(), map_lookup(of.back()));
+    of.pop_back();
+    remote_flush(staying);
+  };
+  free_one(blocks);
+  ASSERT_TRUE(pool_adopt(staying, c)); /* the next visit starts at the same owner */
+  AttachedOwner back;                  /* whose owner it is */
+  ASSERT_EQ(owner_of(more[0]), back->id);
+  free_one(more);
+  EXPECT_FALSE(pool_adopt(staying, c)) << "a slab was taken from an owner that a thread uses";
+  EXPECT_EQ(owner_of(more[0]), back->id);
+  remote_collect(back, SIZE_MAX);
+  back.flush(c, more);
+  staying.flush(c, blocks);
 }
 
 TEST_F(Pool, ASweepGivesBackWhatWasFreedToEndedThreads) {

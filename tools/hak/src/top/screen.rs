@@ -130,7 +130,7 @@ fn watch_signals(tell: Sender<Message>) -> Result<()> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/common/terminals.rs"]
+#[path = "../../tests/all/common/terminals.rs"]
 mod terminals;
 
 #[cfg(test)]

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `hak bench`: rows that work, rows that do not, and ends before the end.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::suites::{Suite, row, row_named};
-use common::{BINARY, column, hak, json, samples, write_script};
+use crate::common::suites::{Suite, row, row_named};
+use crate::common::{BINARY, column, hak, json, samples, write_script};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -252,7 +250,7 @@ fn latencies_are_shown_beside_each_other_and_have_no_part_in_the_means() {
 fn a_library_that_is_replaced_meanwhile_is_named() {
     let suite = Suite::new(&row("a", "command=['replace']"));
     let own = suite.directory.path().join("libown.so");
-    fs::copy(common::library(), &own).unwrap();
+    fs::copy(crate::common::library(), &own).unwrap();
     let script = format!(
         "#!/bin/sh\nprintf x >> {}\n\
          echo s=1 metric=s malloc_from=$(basename \"${{LD_PRELOAD:-libc.so.6}}\")\n",

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `hak install` by users who are not root, with their files in its way, and in places that others can change.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::trees::Tree;
-use common::{BINARY, cc, hak, library, write_script};
+use crate::common::trees::Tree;
+use crate::common::{BINARY, cc, hak, library, write_script};
 use predicates::prelude::*;
 use predicates::str::contains;
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! The picture that `hak inspect` draws: in the terminal, and as a page, of one moment and of several.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::heaps::{Running, heap_program, preloaded};
-use common::{BINARY, assert_self_contained, hak, json, library};
+use crate::common::heaps::{Running, heap_program, preloaded};
+use crate::common::{BINARY, assert_self_contained, hak, json, library};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! `hak top` on a terminal: what is on the screen, what keys do, and how the terminal is left.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::heaps::{Running, heap_program, look, preloaded};
-use common::terminals::OnTerminal;
-use common::{BINARY, library};
+use crate::common::heaps::{Running, heap_program, look, preloaded};
+use crate::common::terminals::OnTerminal;
+use crate::common::{BINARY, library};
 
 const UP: &str = "\x1b[A";
 const DOWN: &str = "\x1b[B";

@@ -2,12 +2,10 @@
 //! `hak install service` of units whose other files and settings would take from it what it adds, and of such as look
 //! strange and are none the less served.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use common::trees::Tree;
+use crate::common::trees::Tree;
 use predicates::prelude::*;
 use predicates::str::contains;
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! `hak trace` and `hak explain`: of programs that allocate known amounts, nothing is missing and nothing is twice.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{BINARY, cc, hak, library};
+use crate::common::{BINARY, cc, hak, library};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -212,7 +210,7 @@ fn what_is_recorded_on_another_machine_is_read() {
         eprintln!("no compiler or no emulator for 64-bit Arm");
         return;
     }
-    let tracer = include_str!("../helpers/trace.c");
+    let tracer = include_str!("../../helpers/trace.c");
     let shared = ["-shared", "-fPIC", "-fexceptions", "-ftls-model=initial-exec", "-Wl,-Bsymbolic-functions"];
     assert!(compiled("tracer.so", tracer, &shared) && compiled("allocator.so", ALLOCATOR, &["-shared", "-fPIC"]));
     assert!(compiled("program", PROGRAM, &[]));

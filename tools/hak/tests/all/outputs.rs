@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! Where files are written, and what happens when they cannot be.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{FileTypeExt, symlink};
@@ -10,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{BINARY, hak, json};
+use crate::common::{BINARY, hak, json};
 use predicates::prelude::*;
 use predicates::str::contains;
 
 fn results() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bench.json")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/data/bench.json")
 }
 
 /// A comparison of one allocator, so that it is short; its temporary files are in a directory that can be looked at.

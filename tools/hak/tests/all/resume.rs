@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 //! `hak bench --resume`: a run that ended before its end goes on, and nothing is lost or measured twice.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::suites::{Suite, row};
-use common::{BINARY, hak, json};
+use crate::common::suites::{Suite, row};
+use crate::common::{BINARY, hak, json};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;

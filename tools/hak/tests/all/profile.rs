@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `hak profile`: what it says of programs that allocate known amounts at known places.
 
-mod common;
-
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{cc, hak, library};
+use crate::common::{cc, hak, library};
 use flate2::read::GzDecoder;
 use predicates::str::contains;
 
@@ -72,7 +70,7 @@ fn a_program_is_profiled_from_its_first_allocation_to_its_end() {
     assert!(svg.contains("<svg") && svg.contains("keeps"));
     let html = fs::read_to_string(path("html")).unwrap();
     // What it refers to in this way is in the page itself.
-    common::assert_self_contained(&html.replace("url(#", ""));
+    crate::common::assert_self_contained(&html.replace("url(#", ""));
     for text in ["Live at the peak", "Never freed", "Growth", "Allocated", "By thread", "worker", "comes_and_goes"] {
         assert!(html.contains(text), "{text}");
     }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 //! `hak inspect` and `hak diff`: what they say of a process is what the process knows of itself.
 
-mod common;
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::heaps::{NOBODY, Running, assert_same, heap_program, is_root_here, look, preloaded};
-use common::{cc, hak, library};
+use crate::common::heaps::{NOBODY, Running, assert_same, heap_program, is_root_here, look, preloaded};
+use crate::common::{cc, hak, library};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -131,7 +129,7 @@ fn libraries_whose_files_are_gone() {
             fs::write(&copy, "something else").unwrap();
         }
         assert_same(&inside, &look(&running.pid()));
-        let mut as_owner = Command::new(common::BINARY);
+        let mut as_owner = Command::new(crate::common::BINARY);
         as_owner.args(["inspect", &running.pid(), "--json", "-"]);
         if is_root {
             as_owner.uid(NOBODY);
@@ -270,7 +268,7 @@ fn who_may_not_read_it_is_told_what_to_do() {
     }
     let mut sleeping = Running::start(&mut Command::new("cat"));
     let pid = sleeping.pid();
-    let output = Command::new(common::BINARY).args(["inspect", &pid]).uid(NOBODY).output().unwrap();
+    let output = Command::new(crate::common::BINARY).args(["inspect", &pid]).uid(NOBODY).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("cannot be read") && said.contains("root"), "{said}");
@@ -320,7 +318,7 @@ fn files_that_make_no_sense_are_named() {
         .code(2)
         .stderr(contains("/no/such/file"));
     for arguments in [&["inspect", &running.pid()][..], &["diff", good.to_str().unwrap(), good.to_str().unwrap()]] {
-        let output = Command::new(common::BINARY).args(arguments).stdout(full()).output().unwrap();
+        let output = Command::new(crate::common::BINARY).args(arguments).stdout(full()).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&output.stderr).contains("No space left on device"));
     }

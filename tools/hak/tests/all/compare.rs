@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `hak compare`: what counts, what fails, what is kept.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::common::{BINARY, assert_self_contained, cc, column, hak, hakmem, json, samples};
 use assert_cmd::assert::Assert;
-use common::{BINARY, assert_self_contained, cc, column, hak, hakmem, json, samples};
 use predicates::prelude::*;
 use predicates::str::contains;
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `hak dump`: to the file that the process itself would write to.
 
-mod common;
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-use common::heaps::{NOBODY, Running, assert_same, heap_program, is_root_here, preloaded};
-use common::{hak, library};
+use crate::common::heaps::{NOBODY, Running, assert_same, heap_program, is_root_here, preloaded};
+use crate::common::{hak, library};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! `hak replay`: a trace is made again, call for call, and takes as much memory as the program took.
 
-mod common;
-
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{BINARY, cc, hak, library, strace_works};
+use crate::common::{BINARY, cc, hak, library, strace_works};
 use predicates::str::contains;
 use serde_json::Value;
 

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT
 //! `--against`: what a change did, of `hak bench` and `hak report`.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::suites::{Suite, row};
-use common::{assert_self_contained, hak, json};
+use crate::common::suites::{Suite, row};
+use crate::common::{assert_self_contained, hak, json};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/data").join(name)
 }
 
 fn report(then: &Path, now: &Path) -> String {

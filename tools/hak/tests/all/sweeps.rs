@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! Sweeps: rows at many values, their curves, and where another allocator becomes better.
 
-mod common;
-
 use std::fs;
 use std::process::{Command, Stdio};
 
-use common::suites::{Suite, row};
-use common::{BINARY, assert_self_contained, hak, json, write_script};
+use crate::common::suites::{Suite, row};
+use crate::common::{BINARY, assert_self_contained, hak, json, write_script};
 use predicates::prelude::*;
 use predicates::str::contains;
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `hak install` serves what it says, and `hak uninstall` leaves everything as it was.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use common::cc;
-use common::trees::Tree;
+use crate::common::cc;
+use crate::common::trees::Tree;
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -84,8 +82,12 @@ fn what_cannot_be_served_is_refused_and_nothing_changes() {
     tree.hak(&["install", "program", "true"]).assert().success();
     tree.hak(&["uninstall", "--all"]).assert().success();
     for (prefix, reason) in [(prefix, "choose another --prefix"), (tree.path("a/../b"), "with .. in it")] {
-        let mut command = common::hak();
-        command.args(["install", "program", "true", "--prefix"]).arg(prefix).arg("--library").arg(common::library());
+        let mut command = crate::common::hak();
+        command
+            .args(["install", "program", "true", "--prefix"])
+            .arg(prefix)
+            .arg("--library")
+            .arg(crate::common::library());
         command.assert().code(2).stderr(contains(reason));
     }
     tree.hak(&["install", "program", "true", "--env", "LD_PRELOAD=x"])
@@ -256,7 +258,11 @@ fn a_service_of_the_system_gets_what_it_may_see() {
 #[test]
 fn a_system_is_tried_first() {
     let Some(tree) = Tree::root() else {
-        common::hak().args(["install", "system", "--root", "/", "--library"]).arg(common::library()).assert().code(2);
+        crate::common::hak()
+            .args(["install", "system", "--root", "/", "--library"])
+            .arg(crate::common::library())
+            .assert()
+            .code(2);
         return;
     };
     tree.write("etc/ld.so.preload", "# none yet", 0o600);

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
 //! `hak report`: pages and tables from result files.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{assert_self_contained, hak, json, made};
+use crate::common::{assert_self_contained, hak, json, made};
 use predicates::prelude::*;
 use predicates::str::contains;
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/data").join(name)
 }
 
 fn markdown(files: &[PathBuf]) -> String {
@@ -39,7 +37,7 @@ fn the_table_in_markdown_is_as_it_was() {
     };
     let made = without_day(markdown(&[data("bench.json")]));
     let golden = without_day(fs::read_to_string(data("bench.md")).unwrap());
-    assert_eq!(made, golden, "tests/data/bench.md differs from:\n{made}");
+    assert_eq!(made, golden, "tests/all/data/bench.md differs from:\n{made}");
 }
 
 #[test]

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! `hak run`: what it starts, and how that ends.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -10,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{BINARY, cc, hak, library};
+use crate::common::{BINARY, cc, hak, library};
 use predicates::prelude::*;
 use predicates::str::contains;
 

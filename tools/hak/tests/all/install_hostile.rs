@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! `hak install` and `hak uninstall` on systems where every call may fail, and killed at every call: strace makes it so.
 
-mod common;
-
 use std::fs::{self, File};
 use std::process::{Command, Output};
 
-use common::trees::{Snapshot, Tree};
-use common::{BINARY, library, strace_works};
+use crate::common::trees::{Snapshot, Tree};
+use crate::common::{BINARY, library, strace_works};
 use predicates::prelude::*;
 use predicates::str::contains;
 use rustix::fs::{FlockOperation, flock};

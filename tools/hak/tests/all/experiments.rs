@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! `hak compare` as an experiment: inputs, commands around the runs, parameters, limits, and programs of many kinds.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common::{cc, column, hak, hakmem, json, samples, write_script};
 use assert_cmd::assert::Assert;
-use common::{cc, column, hak, hakmem, json, samples, write_script};
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -51,7 +49,7 @@ fn a_file_is_given_to_every_run_from_its_start() {
     // Deleted, as a shell's here-document is.
     let open = fs::File::open(&file).unwrap();
     fs::remove_file(&file).unwrap();
-    let mut command = std::process::Command::new(common::BINARY);
+    let mut command = std::process::Command::new(crate::common::BINARY);
     command.args(["compare", "--rounds", "1", "--allocators", "glibc", "--", "perl", "-e", INPUT_IS_WHOLE]);
     assert!(command.stdin(open).output().unwrap().status.success());
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! `hak top` without a screen: its figures are those that the process has of itself.
 
-mod common;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::heaps::{NOBODY, Running, heap_program, preloaded};
-use common::{BINARY, cc, hak, library};
+use crate::common::heaps::{NOBODY, Running, heap_program, preloaded};
+use crate::common::{BINARY, cc, hak, library};
 use predicates::str::contains;
 use serde_json::Value;
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! The page in a real browser, at the widths of a telephone, half a screen and a whole one.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{hak, made};
+use crate::common::{hak, made};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -114,7 +112,7 @@ impl Browser {
 }
 
 fn data() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bench.json")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/data/bench.json")
 }
 
 fn assert_well_laid_out(browser: &Browser, results: &Path, least_texts: u64) {

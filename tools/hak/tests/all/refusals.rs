@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! Programs that nothing can be preloaded into are refused, with the reason.
 
-mod common;
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use common::{cc, hak, library, write_script};
+use crate::common::{cc, hak, library, write_script};
 use predicates::prelude::*;
 use predicates::str::contains;
 use tempfile::TempDir;
@@ -111,7 +109,7 @@ fn programs_at_fixed_addresses_are_not_taken_for_those() {
     hak().args(["run", "--library"]).arg(library()).arg("--").arg(&program).assert().success();
     hak()
         .args(["compare", "--rounds", "1", "--allocators", "glibc,hakmem", "--allocator"])
-        .arg(common::hakmem())
+        .arg(crate::common::hakmem())
         .arg("--")
         .arg(&program)
         .assert()

@@ -17,13 +17,13 @@ demo: library
 	@scripts/deps demo
 	@python3 demo/demo.py --lib $(BUILD)/libhakmem.so
 
-# Every test, and a quarter of the planted bugs that tests have to find, another one with each commit; the last line is
+# The tests; of what is run in turns, the turn that the last commit chooses. The last line is
 # `N passed, N failed, N skipped`.
 test:
 	@scripts/deps build test
 	@tests/run
 
-# With all planted bugs.
+# All turns.
 test-all:
 	@scripts/deps build test
 	@tests/run --all

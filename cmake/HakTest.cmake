@@ -7,7 +7,9 @@
 # A test carries its directory's name as a label (unit, api, death, ...), so
 # `ctest -L '^api$'` runs one kind; the label `long` if `make test-quick` goes
 # without it; and the label `preload`, which is left out there, too, if it runs
-# with the library preloaded.
+# with the library preloaded. What takes long and depends on little that a commit
+# changes is run in turns, of which `make test` takes the one that the last commit
+# chooses, and `make test-all` all: such a test has the label `turn-0`, `turn-1`, ...
 #
 # No test takes more than 20 s on a machine that does nothing else, 60 s in the
 # emulator: what would is split, so that its parts run side by side. The limit is a
@@ -18,6 +20,8 @@
 # and one for musl, need a copy of their own.
 include_guard(GLOBAL)
 include(GoogleTest)
+
+set(HAK_TEST_TURNS 4) # tests/run reads it here
 
 set(HAKMEM_GOOGLETEST_SOURCE /usr/src/googletest CACHE PATH "GoogleTest's source tree")
 
@@ -182,9 +186,10 @@ endfunction()
 # hak_add_test(NAME COMMAND word...
 #   [LABELS word...] [COST seconds] [ENV NAME=value...]   as above
 #   [TIMEOUT seconds]   of what is no test but builds something that others need
-#   [AFTER name])       runs only after that test, and only if that did not fail
+#   [TURN number|NEXT]  run only in this turn; NEXT: the folder's tests one after the other
+#   [AFTER name])       runs only after that test, and only if that did not fail; brings it along in its turn
 function(hak_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "AFTER;COST;TIMEOUT" "COMMAND;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "AFTER;COST;TIMEOUT;TURN" "COMMAND;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "hak_add_test(${name}): what is '${arg_UNPARSED_ARGUMENTS}'?")
   endif()
@@ -193,6 +198,15 @@ function(hak_add_test name)
   endif()
   if(NOT arg_COST)
     set(arg_COST 1)
+  endif()
+  if(arg_TURN STREQUAL "NEXT")
+    get_property(before DIRECTORY PROPERTY HAK_TEST_NEXT)
+    set_property(DIRECTORY APPEND PROPERTY HAK_TEST_NEXT ${name})
+    list(LENGTH before arg_TURN)
+  endif()
+  if(DEFINED arg_TURN)
+    math(EXPR turn "${arg_TURN} % ${HAK_TEST_TURNS}")
+    list(APPEND arg_LABELS turn-${turn})
   endif()
   get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   add_test(NAME ${name} COMMAND ${arg_COMMAND})

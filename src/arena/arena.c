@@ -242,6 +242,19 @@ void arena_clear_stale(unit_t first, size_t units) {
   }
 }
 
+bool arena_widen_end(unit_t first, size_t units, bool wanted) {
+  size_t end = first + units, number = end / SUPERSLAB_UNITS;
+  uint32_t mask = bit_range32(0, end % SUPERSLAB_UNITS);
+  HAK_ASSERT(mask != 0 && number * SUPERSLAB_UNITS >= first);
+  gate_enter(&arena_gate);
+  const superslab_t *s = map_superslab(number);
+  bool is_news = map_wants_huge_page(number) != wanted && (s->used | s->dirty) == mask && (s->stale & mask) == 0;
+  if (is_news) map_note_huge_page(number, wanted);
+  if (is_news && wanted) dirty_note_used(first, units);
+  gate_leave(&arena_gate);
+  return is_news;
+}
+
 void arena_give(unit_t first, size_t units) {
   gate_enter(&arena_gate);
   give_dirty(first, units);

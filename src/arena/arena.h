@@ -41,6 +41,10 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
 /* Writes zeroes over those units of a run that did not read as zero when it was
  * taken: a calloc touches no page more than it must. */
 void arena_clear_stale(unit_t first, size_t units);
+/* Whether a huge page is to lie behind the SuperSlab that a run ends inside of, and does not begin
+ * inside of; what is free of that is slack while one does. Only where nothing else is in it and
+ * nothing resident. Returns whether that is news to the system, which the caller tells. */
+bool arena_widen_end(unit_t first, size_t units, bool wanted);
 /* Gives a run back whole. The words of its units are 0 again. */
 void arena_give(unit_t first, size_t units);
 /* The same for a run that has been mapped anew: it reads as zero, and no huge pages

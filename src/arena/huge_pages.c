@@ -3,8 +3,18 @@
 
 #include "../os/os.h"
 #include "../support/limit.h"
+#include "arena.h"
 
-enum { PROBES = 4, CREDIT_FOR_DENSE = 8 };
+enum {
+  PROBES = 4,
+  CREDIT_FOR_DENSE = 8,
+  /* Of a SuperSlab in which a block ends, so many units must be the block's: what a huge page makes
+   * resident beside them is no more. A huge page takes as long as a third of its small ones. */
+  END_LEAST_UNITS = SUPERSLAB_UNITS / 2,
+  /* So many that are resident in small pages are given up for a huge one, as the others would be
+   * faulted in page by page. */
+  GIVE_UP_MOST_UNITS = SUPERSLAB_UNITS / 2,
+};
 
 /* Both relaxed, and a lost update is no harm: they are estimates. */
 static atomic64 credit_units;
@@ -25,6 +35,13 @@ static row_t whole_superslabs(unit_t first, size_t units) {
   return (row_t){from, max_size(from, to)};
 }
 
+/* The one that a run ends inside of, if it does not begin there: others may take the rest of it. */
+static row_t open_end(unit_t first, size_t units) {
+  size_t end = first + units, number = end / SUPERSLAB_UNITS;
+  bool is_open = end % SUPERSLAB_UNITS != 0 && number * SUPERSLAB_UNITS >= first;
+  return (row_t){number, number + is_open};
+}
+
 static char *address(size_t number) { return map_address((unit_t)(number * SUPERSLAB_UNITS)); }
 
 static bool has_not_asked(size_t number) { return !map_wants_huge_page(number); }
@@ -33,6 +50,11 @@ static bool was_clean(size_t number) { return map_superslab(number)->stale == 0;
 static bool is_witness(size_t number) { return has_not_asked(number) && was_clean(number); }
 /* Nothing was resident there, but huge pages will be. */
 static bool is_huge_anew(size_t number) { return !has_not_asked(number) && was_clean(number); }
+/* Part of it was resident, so it is in small pages: a huge page is dirty as a whole (dirty_note_used). */
+static bool is_in_pieces(size_t number) {
+  return !was_clean(number) && __builtin_popcount(map_superslab(number)->stale) <= GIVE_UP_MOST_UNITS;
+}
+static bool is_asked_in_pieces(size_t number) { return !has_not_asked(number) && is_in_pieces(number); }
 
 static size_t count(row_t row, bool (*is_meant)(size_t number)) {
   size_t found = 0;
@@ -49,6 +71,12 @@ static void for_each_part(row_t row, bool (*is_meant)(size_t number), void (*act
 
 static void ask(row_t row) { map_want_huge_pages(row.from, row.to); }
 static void do_without(row_t row) { map_refuse_huge_pages(row.from, row.to); }
+
+/* What is resident there goes. `stale` is the holder's, as the units are. */
+static void give_up(row_t row) {
+  if (!os_purge(address(row.from), (row.to - row.from) * OS_HUGE_PAGE_BYTES)) return;
+  for (size_t n = row.from; n < row.to; n++) map_superslab(n)->stale = 0;
+}
 
 /* ---- Credit --------------------------------------------------------------------*/
 
@@ -95,9 +123,16 @@ void huge_pages_learn(unit_t first, size_t units) {
   credit(witnesses);
 }
 
+static void widen_end(unit_t first, size_t units, bool wanted) {
+  row_t end = open_end(first, units);
+  if (end.from == end.to || map_wants_huge_page(end.from) == wanted) return;
+  if (wanted && ((first + units) % SUPERSLAB_UNITS < END_LEAST_UNITS || !spend(1))) return;
+  if (arena_widen_end(first, units, wanted)) (wanted ? ask : do_without)(end);
+}
+
 void huge_pages_use(unit_t first, size_t units) {
   row_t row = whole_superslabs(first, units);
-  size_t price = count(row, has_not_asked) + count(row, is_huge_anew);
+  size_t price = count(row, has_not_asked) + count(row, is_huge_anew) + count(row, is_asked_in_pieces);
   bool allowed = limit_allows_huge_pages(0), granted = allowed && spend(price); /* the run is charged already */
   if (allowed && !granted) {
     learn_from_newest();
@@ -105,9 +140,12 @@ void huge_pages_use(unit_t first, size_t units) {
   }
   if (granted) {
     for_each_part(row, has_not_asked, ask);
+    for_each_part(row, is_in_pieces, give_up);
+    widen_end(first, units, true);
     return;
   }
   for_each_part(row, is_huge_anew, do_without);
+  widen_end(first, units, false);
   if (count(row, is_witness) == row.to - row.from) atomic64_store_relaxed(&newest, (uint64_t)first << 32 | units);
 }
 

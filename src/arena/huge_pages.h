@@ -11,7 +11,9 @@
  * and shows what the program does now. What is resident without need is never
  * more than eight times what was once seen in use, and mostly nothing.
  *
- * Pages that are resident stay as they are; the hint is for when they were purged.
+ * Of a SuperSlab in which a block ends, half may be resident without need while the block lives.
+ * Where up to half of one is resident in small pages, from an earlier use, they go back for a huge
+ * one. Where more is, they stay; the hint is for when they were purged.
  *
  * Slabs and large blocks: dense.h.
  *
@@ -28,7 +30,8 @@ HAK_C_BEGIN
  * it, as below. */
 void huge_pages_learn(unit_t first, size_t units);
 /* Asks for huge pages behind a new block, or what a block has grown by, if there
- * is credit: behind the SuperSlabs that lie wholly in it. Best effort. */
+ * is credit: behind the SuperSlabs that lie wholly in it, and one that it ends inside of, if that is
+ * nobody else's. Nothing is in it yet. Best effort. */
 void huge_pages_use(unit_t first, size_t units);
 /* Pages were moved from a run to the start of another: what is known of them goes
  * with them. */

@@ -2,8 +2,11 @@
 #include "layers.h"
 #include "support/payload.h"
 
+#include <algorithm>
 #include <fstream>
 #include <string>
+
+#include <sys/mman.h>
 
 namespace {
 
@@ -39,6 +42,24 @@ class HugePages : public testing::Test {
       asked += the_map.superslabs[n].huge_page ? 2 : 0;
     return asked;
   }
+  /* Whether one was asked for where a block of so many units ends, in a SuperSlab of which it has a part. */
+  static bool AskedAtTheEnd(const char *block, size_t units) {
+    return the_map.superslabs[(map_unit_of(block) + units) / SUPERSLAB_UNITS].huge_page;
+  }
+  /* A free SuperSlab of which so many units are resident, in small pages. */
+  static char *DirtyUnits(size_t units) {
+    unit_t first = arena_take(ZONE_HUGE, units, SUPERSLAB_UNITS, nullptr);
+    EXPECT_NE(first, 0u);
+    map_refuse_huge_pages(first / SUPERSLAB_UNITS, first / SUPERSLAB_UNITS + 1);
+    std::memset(map_address(first), 1, units * UNIT_BYTES);
+    arena_give(first, units);
+    return map_address(first);
+  }
+  static size_t ResidentPages(char *at, size_t bytes) {
+    std::vector<unsigned char> pages(bytes / os_page_bytes());
+    EXPECT_TRUE(os_resident_pages(at, bytes, pages.data()));
+    return static_cast<size_t>(std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return page & 1; }));
+  }
   std::vector<char *> kept;
 };
 }  // namespace
@@ -52,6 +73,92 @@ TEST_F(HugePages, ABlockThatWasFullEarnsThemForOthers) {
   huge_free(Filled(8 * kMiB));
   char *block = Kept(Allocated(13 * kMiB));
   EXPECT_EQ(AskedMiB(block, 13 * kMiB), 12u) << "all but the end that is no whole huge page";
+}
+
+constexpr size_t kHalf = SUPERSLAB_UNITS / 2;
+
+TEST_F(HugePages, SoDoesTheEndIfHalfOfThatIsTheBlocks) {
+  huge_free(Filled(8 * kMiB));
+  arena_purge(0);
+  EXPECT_TRUE(AskedAtTheEnd(Kept(Allocated(12 * kMiB + kHalf * UNIT_BYTES)), 6 * SUPERSLAB_UNITS + kHalf));
+  EXPECT_FALSE(AskedAtTheEnd(Kept(Allocated(12 * kMiB + (kHalf - 1) * UNIT_BYTES)), 6 * SUPERSLAB_UNITS + kHalf - 1));
+}
+
+TEST_F(HugePages, NobodyPaysForTheEndWithCreditThatHeDoesNotHave) {
+  huge_free(Filled(8 * kMiB));
+  arena_purge(0);
+  EXPECT_FALSE(AskedAtTheEnd(Kept(Allocated(64 * kMiB + kMiB)), 32 * SUPERSLAB_UNITS + kHalf));
+}
+
+TEST_F(HugePages, WithoutCreditTheyEndThereAgain) {
+  huge_free(Filled(8 * kMiB));
+  arena_purge(0);
+  char *block = Allocated(63 * kMiB);
+  ASSERT_TRUE(AskedAtTheEnd(block, 31 * SUPERSLAB_UNITS + kHalf));
+  huge_free(block);
+  arena_purge(0);
+  EXPECT_FALSE(AskedAtTheEnd(Kept(Allocated(63 * kMiB)), 31 * SUPERSLAB_UNITS + kHalf));
+}
+
+/* Its first touch makes all of it resident: what nobody uses of it goes back with the block. */
+TEST_F(HugePages, WhatLiesBehindTheEndIsDirtyOnceTheBlockIsFree) {
+  unit_t first = arena_take(ZONE_HUGE, SUPERSLAB_UNITS + kHalf, SUPERSLAB_UNITS, nullptr);
+  ASSERT_NE(first, 0u);
+  ASSERT_TRUE(arena_widen_end(first, SUPERSLAB_UNITS + kHalf, true));
+  EXPECT_FALSE(arena_widen_end(first, SUPERSLAB_UNITS + kHalf, true)) << "that is no news";
+  size_t before = arena_usage().dirty;
+  arena_give(first, SUPERSLAB_UNITS + kHalf);
+  EXPECT_EQ(arena_usage().dirty - before, 2 * kHugePage);
+}
+
+TEST_F(HugePages, WhereSomethingElseLiesTheEndStaysAsItIs) {
+  unit_t first = arena_take(ZONE_HUGE, SUPERSLAB_UNITS + kHalf, SUPERSLAB_UNITS, nullptr);
+  unit_t other = arena_take(ZONE_HUGE, 1, 1, nullptr);
+  ASSERT_EQ(other, first + SUPERSLAB_UNITS + kHalf) << "the gap behind it is the shortest";
+  EXPECT_FALSE(arena_widen_end(first, SUPERSLAB_UNITS + kHalf, true));
+  arena_give(other, 1);
+  EXPECT_FALSE(arena_widen_end(first, SUPERSLAB_UNITS + kHalf, true)) << "that is resident";
+  arena_give(first, SUPERSLAB_UNITS + kHalf);
+}
+
+TEST_F(HugePages, LittleThatIsResidentInSmallPagesGoesForThem) {
+  huge_free(Filled(8 * kMiB));
+  for (size_t units : {kHalf, kHalf + 1}) {
+    arena_purge(0);
+    DirtyUnits(units);
+    auto *block = static_cast<char *>(huge_alloc(kHugePage, kHugePage, false));
+    ASSERT_NE(block, nullptr);
+    EXPECT_EQ(ResidentPages(block, kHugePage), units == kHalf ? 0 : units * UNIT_BYTES / os_page_bytes());
+    Kept(block);
+  }
+}
+
+TEST_F(HugePages, WithoutCreditItStays) {
+  DirtyUnits(kHalf);
+  EXPECT_EQ(ResidentPages(Kept(Allocated(kHugePage)), kHugePage), kHalf * UNIT_BYTES / os_page_bytes());
+}
+
+TEST_F(HugePages, WhatHasGoneForThemNeedsNoClearing) {
+  huge_free(Filled(8 * kMiB));
+  arena_purge(0);
+  DirtyUnits(3);
+  auto *block = static_cast<char *>(huge_alloc(kHugePage, kHugePage, true));
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(ResidentPages(block, kHugePage), 0u);
+  EXPECT_TRUE(hak_test::is_zero(block, kHugePage));
+  Kept(block);
+}
+
+TEST_F(HugePages, WhatTheSystemDoesNotTakeBackIsCleared) {
+  huge_free(Filled(8 * kMiB));
+  arena_purge(0);
+  char *dirty = DirtyUnits(3);
+  if (mlock(dirty, UNIT_BYTES) != 0) GTEST_SKIP() << "no memory may be locked";
+  auto *block = static_cast<char *>(huge_alloc(kHugePage, kHugePage, true));
+  EXPECT_EQ(block, dirty);
+  EXPECT_TRUE(hak_test::is_zero(block, kHugePage));
+  munlock(dirty, UNIT_BYTES);
+  Kept(block);
 }
 
 TEST_F(HugePages, TheSystemIsAsked) {

@@ -270,7 +270,7 @@ pub struct Bench {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "filter", "rounds", "within", "results", "list",
         "allocators", "allocator"])]
     pub resume: Option<PathBuf>,
-    /// A directory to write the results to [default: bench/results in the source tree]
+    /// A directory to write the results to, which is made where there is none [default: bench/results in the source tree]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
     /// The suite to run [default: bench/suite.toml in the source tree]

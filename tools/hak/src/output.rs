@@ -2,7 +2,7 @@
 //! Writes what was asked for to where it was asked for.
 //!
 //! A regular file is replaced in one step: a reader sees the old one or the new one. Links are followed. What is
-//! no regular file, such as a device or a FIFO, is written in place. No directory is made. What cannot be
+//! no regular file, such as a device or a FIFO, is written in place. No directory is made here. What cannot be
 //! written is an error with a reason, and known before the measurement if it can be.
 
 use std::fmt::Display;

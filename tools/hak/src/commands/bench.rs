@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `hak bench`
 
+use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
@@ -51,6 +52,8 @@ pub fn run(arguments: Bench) -> Result<u8> {
         false if rows.len() < suite_rows => "part",
         false => "full",
     };
+    let made = fs::create_dir_all(&directory);
+    made.map_err(|error| failure(BAD_INPUT, format!("cannot make {}: {error}", directory.display())))?;
     let stem = format!("{}-{what}", results.started.replace(':', ""));
     let json = directory.join(format!("{stem}.json"));
     let (json, csv) = (Output::of(&json)?, Output::of(&json.with_extension("csv"))?);

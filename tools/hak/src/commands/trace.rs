@@ -17,8 +17,8 @@ use crate::output;
 use crate::process;
 use crate::trace::arguments::Trace as Arguments;
 use crate::trace::call::{Call, Callers, TIME};
-use crate::trace::region::Region;
-use crate::trace::ring::{Order, Step};
+use crate::trace::region::{Raw, Region};
+use crate::trace::ring::{Order, Sink};
 use crate::trace::write::Writer;
 use crate::trace::{Footer, Header};
 
@@ -62,15 +62,41 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
 
 struct Recorder {
     order: Order,
+    record: Record,
+}
+
+/// What becomes of events.
+struct Record {
     callers: Callers,
     writer: Writer,
     /// Why nothing is written any more.
     failed: Option<anyhow::Error>,
 }
 
+impl Record {
+    #[inline(always)]
+    fn write(&mut self, call: &Call) {
+        if self.failed.is_none() && self.writer.add(call) {
+            self.failed = self.writer.flush().err();
+        }
+    }
+}
+
+impl Sink for Record {
+    #[inline(always)]
+    fn event(&mut self, ring: usize, raw: Raw) {
+        if let Some(call) = self.callers.call(ring, raw) {
+            self.write(&call);
+        }
+    }
+    fn time(&mut self, microseconds: u64) {
+        self.write(&Call { op: TIME, size: microseconds, ..Call::default() });
+    }
+}
+
 impl Recorder {
     fn new(writer: Writer) -> Recorder {
-        Recorder { order: Order::new(), callers: Callers::default(), writer, failed: None }
+        Recorder { order: Order::new(), record: Record { callers: Callers::default(), writer, failed: None } }
     }
 
     /// Until the program has ended.
@@ -90,24 +116,11 @@ impl Recorder {
     }
 
     fn drain(&mut self, region: &Region, is_last: bool) -> u64 {
-        if self.failed.is_some() {
+        if self.record.failed.is_some() {
             return 0;
         }
-        let (callers, writer, failed) = (&mut self.callers, &mut self.writer, &mut self.failed);
-        let mut write = |call: &Call| {
-            if failed.is_none() {
-                *failed = writer.add(call).err();
-            }
-        };
-        let count = self.order.drain(region, is_last, |step| match step {
-            Step::Event(ring, raw) => {
-                if let Some(call) = callers.call(ring, raw) {
-                    write(&call);
-                }
-            }
-            Step::Time(microseconds) => write(&Call { op: TIME, size: microseconds, ..Call::default() }),
-        });
-        if let Some(error) = &self.failed {
+        let count = self.order.drain(region, is_last, &mut self.record);
+        if let Some(error) = &self.record.failed {
             region.stop();
             output::say(format_args!("hak: the trace ends here, the program goes on: {error:#}"));
         }
@@ -119,18 +132,19 @@ impl Recorder {
             0 if !good => SOMETHING_FAILED,
             code => code,
         };
-        let events = self.writer.events;
-        if self.failed.is_some() {
+        let Record { callers, writer, failed } = self.record;
+        let events = writer.events;
+        if failed.is_some() {
             return Ok(code(false));
         }
         let footer = Footer {
             events,
-            threads: self.callers.threads(),
+            threads: callers.threads(),
             seconds: self.order.seconds(),
-            lost: region.lost() + self.order.missed + self.callers.strange,
+            lost: region.lost() + self.order.missed + callers.strange,
             status: process::describe(status),
         };
-        let size = self.writer.finish(&footer)?;
+        let size = writer.finish(&footer)?;
         let name = arguments.output.display();
         if region.images() == 0 {
             output::say(format_args!("hak: the trace {name} is empty: {}", why_unrecorded(region)));

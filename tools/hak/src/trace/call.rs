@@ -47,6 +47,8 @@ pub struct Callers {
 #[derive(Default, Clone, Copy)]
 struct Ring {
     thread: u32,
+    /// Nothing was said.
+    is_plain: bool,
     size: Option<u64>,
     alignment: u64,
 }
@@ -56,17 +58,29 @@ impl Callers {
         self.threads.len() as u64
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn call(&mut self, ring: usize, raw: Raw) -> Option<Call> {
+        match self.rings.get(ring) {
+            Some(of) if of.is_plain && (IMAGE..=REALLOC_TO).contains(&raw.op) => {
+                Some(Call { thread: of.thread, op: raw.op, address: raw.address, size: raw.size, alignment: 0 })
+            }
+            _ => self.call_of_several(ring, raw),
+        }
+    }
+
+    #[cold]
+    fn call_of_several(&mut self, ring: usize, raw: Raw) -> Option<Call> {
         if ring >= self.rings.len() {
             self.rings.resize(ring + 1, Ring::default());
         }
         let of = &mut self.rings[ring];
+        of.is_plain = false;
         match raw.op {
             THREAD => {
                 // Beyond them, all are one.
                 let count = (self.threads.len() as u32).min(MOST_THREADS - 1);
-                *of = Ring { thread: *self.threads.entry(raw.size).or_insert(count), size: None, alignment: 0 };
+                let thread = *self.threads.entry(raw.size).or_insert(count);
+                *of = Ring { thread, is_plain: true, size: None, alignment: 0 };
                 None
             }
             ALIGNMENT => {
@@ -80,6 +94,7 @@ impl Callers {
             IMAGE..=REALLOC_TO => {
                 let size = of.size.take().unwrap_or(raw.size);
                 let alignment = if raw.op == ALIGNED { std::mem::take(&mut of.alignment) } else { 0 };
+                of.is_plain = of.alignment == 0;
                 Some(Call { thread: of.thread, op: raw.op, address: raw.address, size, alignment })
             }
             _ => {

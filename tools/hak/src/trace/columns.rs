@@ -9,7 +9,7 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::trace::call::{ALIGNED, CALLOC, Call, FREE, IMAGE, MALLOC, REALLOC_FROM, REALLOC_TO, TIME};
-use crate::trace::numbers::{fold, put, put_signed, take, take_signed};
+use crate::trace::numbers::{Column, fold, put, take, take_signed};
 use crate::trace::predict::Predictor;
 
 /// No file has more in one group.
@@ -52,66 +52,84 @@ impl Memory {
 
 pub struct Encoder {
     memory: Memory,
-    columns: [Vec<u8>; COLUMNS],
+    ops: Vec<u8>,
+    threads: Column,
+    sizes: Column,
+    addresses: Column,
+    others: Column,
 }
 
 impl Encoder {
     pub fn new() -> Encoder {
-        Encoder { memory: Memory::new(), columns: Default::default() }
+        let column = || Column::of(MOST_CALLS);
+        let ops = Vec::with_capacity(MOST_CALLS);
+        Encoder {
+            memory: Memory::new(),
+            ops,
+            threads: column(),
+            sizes: column(),
+            addresses: column(),
+            others: column(),
+        }
     }
 
     /// Calls that are not in a group yet.
+    #[inline]
     pub fn pending(&self) -> usize {
-        self.columns[OPS].len()
+        self.ops.len()
     }
 
-    #[inline]
+    /// No more than `MOST_CALLS` in a group. As a part of the loop over all events: else each would go through memory.
+    #[inline(always)]
     pub fn add(&mut self, call: &Call) {
         let memory = &mut self.memory;
         let mut op = call.op;
         if call.thread != memory.thread {
             op |= SWITCH;
-            put(&mut self.columns[THREADS], call.thread.into());
+            self.threads.put(call.thread.into());
             memory.thread = call.thread;
         }
+        let address = call.address >> 4;
         match call.op {
             FREE | REALLOC_FROM => {
-                let address = call.address >> 4;
                 let (allocated, freed) = memory.predictor.free(call.thread);
                 if address == allocated {
                     op |= FORETOLD;
                 } else {
-                    let (near, far) = (difference(address, allocated), difference(address, freed));
-                    op |= if fold(near) < fold(far) { FROM_ALLOCATED } else { 0 };
-                    put(&mut self.columns[ADDRESSES], fold(near).min(fold(far)));
+                    let (near, far) = (fold(difference(address, allocated)), fold(difference(address, freed)));
+                    op |= if near < far { FROM_ALLOCATED } else { 0 };
+                    self.addresses.put(near.min(far));
                 }
                 memory.predictor.freed(call.thread, address);
             }
-            TIME => {
-                put(&mut self.columns[OTHERS], call.size.saturating_sub(memory.microseconds));
-                memory.microseconds = call.size.max(memory.microseconds);
-            }
-            IMAGE => {}
-            _ => {
-                put(&mut self.columns[SIZES], call.size);
+            MALLOC | CALLOC | ALIGNED | REALLOC_TO => {
+                self.sizes.put(call.size);
                 if call.op == ALIGNED {
-                    put(&mut self.columns[OTHERS], call.alignment);
+                    self.others.put(call.alignment);
                 }
                 if call.address == 0 {
                     op |= REFUSED;
                 } else {
-                    let address = call.address >> 4;
                     let (foretold, before) = memory.predictor.allocation(call.thread, call.size);
                     if address == foretold {
                         op |= FORETOLD;
                     } else {
-                        put_signed(&mut self.columns[ADDRESSES], difference(address, before));
+                        self.addresses.put(fold(difference(address, before)));
                     }
                     memory.predictor.allocated(call.thread, call.size, address);
                 }
             }
+            _ => self.add_other(call),
         }
-        self.columns[OPS].push(op);
+        self.ops.push(op);
+    }
+
+    #[cold]
+    fn add_other(&mut self, call: &Call) {
+        if call.op == TIME {
+            self.others.put(call.size.saturating_sub(self.memory.microseconds));
+            self.memory.microseconds = call.size.max(self.memory.microseconds);
+        }
     }
 
     /// The calls since the last time, in place of what is in `bytes`.
@@ -119,9 +137,13 @@ impl Encoder {
         bytes.clear();
         put(bytes, self.memory.calls);
         self.memory.calls += self.pending() as u64;
-        self.columns.iter().for_each(|column| put(bytes, column.len() as u64));
-        for column in &mut self.columns {
-            bytes.extend_from_slice(column);
+        let mut columns = [&mut self.threads, &mut self.sizes, &mut self.addresses, &mut self.others];
+        put(bytes, self.ops.len() as u64);
+        columns.iter().for_each(|column| put(bytes, column.bytes().len() as u64));
+        bytes.extend_from_slice(&self.ops);
+        self.ops.clear();
+        for column in &mut columns {
+            bytes.extend_from_slice(column.bytes());
             column.clear();
         }
     }

@@ -17,7 +17,7 @@ const UNITS: usize = 4096;
 /// Addresses without their lowest 4 bits.
 struct Group {
     /// By class: what was freed, the last one at `top`; 0 where it was taken since.
-    freed: Vec<[u64; DEPTH]>,
+    freed: Box<[[u64; DEPTH]; CLASSES]>,
     top: [u8; CLASSES],
     /// By class.
     allocated: [u64; CLASSES],
@@ -26,9 +26,9 @@ struct Group {
 }
 
 pub struct Predictor {
-    groups: Vec<Group>,
+    groups: [Group; GROUPS],
     /// By unit: the class of the block that was allocated there last. Units that are far apart share one.
-    classes: Vec<u8>,
+    classes: Box<[u8; UNITS]>,
 }
 
 /// Steps of 16 bytes, and four for each doubling above 1 KiB; all large ones are one.
@@ -44,14 +44,14 @@ fn class_of(size: u64) -> usize {
 
 impl Predictor {
     pub fn new() -> Predictor {
-        let group = || Group {
-            freed: vec![[0; DEPTH]; CLASSES],
+        let group = |_| Group {
+            freed: Box::new([[0; DEPTH]; CLASSES]),
             top: [0; CLASSES],
             allocated: [0; CLASSES],
             last_allocated: 0,
             last_freed: 0,
         };
-        Predictor { groups: std::iter::repeat_with(group).take(GROUPS).collect(), classes: vec![0; UNITS] }
+        Predictor { groups: std::array::from_fn(group), classes: Box::new([0; UNITS]) }
     }
 
     /// Where a block of that size will be, and what to tell its place from if it is not there.

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -178,10 +179,34 @@ impl Region {
         tail..head.clamp(tail, tail + RING_EVENTS)
     }
 
+    /// Events of what is unread, as many as lie one behind the other.
     #[inline]
-    pub fn event(&self, ring: usize, index: u64) -> Raw {
+    pub fn events(&self, ring: usize, unread: std::ops::Range<u64>) -> impl Iterator<Item = Raw> {
+        let first = unread.start % RING_EVENTS;
+        let count = (unread.end - unread.start).min(RING_EVENTS - first) as usize;
+        let at = EVENTS + (ring * RING_EVENTS as usize + first as usize) * EVENT_BYTES;
+        assert!(ring < RINGS);
+        // SAFETY: inside the mapping, which lives as long, aligned, and everybody's accesses are atomic.
+        let events = unsafe { slice::from_raw_parts(self.memory.as_ptr().add(at).cast::<[AtomicU64; 2]>(), count) };
+        events.iter().map(|[first, second]| Raw::of(first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)))
+    }
+
+    /// As the tracer does.
+    #[cfg(test)]
+    pub fn put(&self, ring: usize, raw: Raw) {
+        let head = self.long(Region::ring(ring) + HEAD);
+        self.put_at(ring, head.load(Ordering::Relaxed), raw);
+        self.long(NUMBER).fetch_max(raw.number.into(), Ordering::SeqCst);
+        head.fetch_add(1, Ordering::Release);
+    }
+
+    #[cfg(test)]
+    pub fn put_at(&self, ring: usize, index: u64, raw: Raw) {
         let at = EVENTS + (ring * RING_EVENTS as usize + (index % RING_EVENTS) as usize) * EVENT_BYTES;
-        Raw::of(self.long(at).load(Ordering::Relaxed), self.long(at + 8).load(Ordering::Relaxed))
+        let number = u64::from(raw.number);
+        let first = raw.address >> ADDRESS_SHIFT | u64::from(raw.op) << ADDRESS_BITS;
+        self.long(at).store(first | number << (64 - NUMBER_LOW_BITS), Ordering::Relaxed);
+        self.long(at + 8).store(raw.size | number >> NUMBER_LOW_BITS << SIZE_BITS, Ordering::Relaxed);
     }
 
     /// All up to there may be written over.

@@ -60,11 +60,12 @@ impl Writer {
         Ok(writer)
     }
 
-    #[inline]
-    pub fn add(&mut self, call: &Call) -> Result<()> {
+    /// Once it returns true, `flush` has to be called.
+    #[inline(always)]
+    pub fn add(&mut self, call: &Call) -> bool {
         self.events += u64::from(call.op != TIME && call.op != REALLOC_FROM);
         self.encoder.add(call);
-        if self.encoder.pending() == MOST_CALLS { self.flush() } else { Ok(()) }
+        self.encoder.pending() == MOST_CALLS
     }
 
     pub fn flush(&mut self) -> Result<()> {

@@ -11,11 +11,12 @@ import sys
 
 UNIT = 64 << 10
 KIB, MIB = 1 << 10, 1 << 20
+TINY = KIB + 16  # a KiB, and a few bytes of the program's own before or behind it
 
 
 def sizes():
     yield 16  # class 0: malloc(0)
-    yield from range(16, KIB + 1, 16)
+    yield from range(16, TINY + 1, 16)
     for low in (1, 2, 4, 8, 16, 32):  # KiB: mid, eight steps a doubling
         yield from range(low * KIB * 9 // 8, low * KIB * 2 + 1, low * KIB // 8)
     yield from range(2 * UNIT, MIB + 1, UNIT)  # large: units
@@ -65,7 +66,7 @@ def counts():
     """The first class behind the tiny ones, and so on."""
     of = list(sizes())
     named = [
-        ("TINY_CLASS_COUNT", sum(size <= KIB for size in of), "up to 1 KiB"),
+        ("TINY_CLASS_COUNT", sum(size <= TINY for size in of), "up to 1040 bytes"),
         ("MID_CLASS_END", sum(size <= UNIT for size in of), "up to 64 KiB; from here on a block is a slab of its own"),
         ("LARGE_CLASS_HALF_MIB", of.index(MIB // 2), "the class of 512 KiB"),
         ("LARGE_CLASS_STEPPED", of.index(MIB) + 1, "above 1 MiB: eight steps a doubling"),

@@ -14,6 +14,7 @@
 #include "strip.h"
 
 #include <pthread.h>
+#include <string.h>
 
 /* Set when the thread has given its heap up. Not the key's value: glibc clears that
  * before it frees the last things of a thread itself. */
@@ -100,7 +101,8 @@ static heap_t *attach(void) {
   if (owner == NULL) return NULL;
   heap_t *heap = heap_of(owner);
   if (heap->id_word == 0) {
-    for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) heap->top[c] = heap->limit[c] = the_null_slot;
+    memcpy(heap->top, the_null_heap.top, sizeof heap->top);
+    memcpy(heap->limit, the_null_heap.limit, sizeof heap->limit);
     heap->sampler = (struct sampler *)&the_null_sampler;
     heap->id_word = word_make(heap->owner.id, 0);
   }

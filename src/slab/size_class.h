@@ -1,9 +1,10 @@
 /*
  * Size classes: which block size serves a request.
  *
- *   tiny   0..64     16-byte steps to 1 KiB; class 0 is malloc(0)
- *   mid   65..112    eight steps a doubling to 64 KiB
- *   large 113..143   whole units to 1 MiB, then eight steps a doubling to 4 MiB:
+ *   tiny   0..65     16-byte steps to 1040 bytes, so that a KiB with a header is one;
+ *                    class 0 is malloc(0)
+ *   mid   66..113    eight steps a doubling to 64 KiB
+ *   large 114..144   whole units to 1 MiB, then eight steps a doubling to 4 MiB:
  *                    a slab of one block each
  * Every size is a multiple of 16. Slabs start on a unit, so a block of a power
  * of two is aligned to its size, up to a unit.
@@ -20,7 +21,7 @@ HAK_C_BEGIN
 
 /* The page map's words tell classes from what is no class by their number. */
 static_assert((int)SIZE_CLASS_COUNT <= (int)KIND_REGION, "a class is below every other kind");
-#define TINY_MAX_BYTES HAK_KIB(1)
+#define TINY_MAX_BYTES (HAK_KIB(1) + 16)
 #define MID_MAX_BYTES HAK_KIB(64)
 #define LARGE_MAX_BYTES HAK_MIB(4)
 
@@ -74,12 +75,12 @@ HAK_INLINE unsigned size_class_bitmap_words(unsigned size_class) {
 HAK_INLINE bool size_class_is_single(unsigned size_class) { return size_class >= MID_CLASS_END; }
 
 /* A tiny class of which a thread has few blocks borrows those of this class, see
- * front/magazine.c: two steps a doubling. Aligned at least as well. */
+ * front/magazine.c: two steps a doubling, and the first mid one. Aligned at least as well. */
 HAK_INLINE unsigned size_class_coarse(unsigned size_class) {
   if (size_class == 0) return 1;
   if (size_class <= 4 || size_class >= TINY_CLASS_COUNT) return size_class;
-  unsigned step = 1u << (log2_floor(size_class - 1) - 1);
-  return (size_class + step - 1) & ~(step - 1);
+  unsigned step = 1u << (log2_floor(size_class - 1) - 1), coarse = (size_class + step - 1) & ~(step - 1);
+  return coarse < TINY_CLASS_COUNT ? coarse : TINY_CLASS_COUNT;
 }
 
 /* The largest class whose blocks may serve a large class's requests, see

@@ -8,11 +8,11 @@
 #define HAK_SIZE_CLASS_COUNTS_H
 
 enum {
-  TINY_CLASS_COUNT = 65,      /* up to 1 KiB */
-  MID_CLASS_END = 113,        /* up to 64 KiB; from here on a block is a slab of its own */
-  LARGE_CLASS_HALF_MIB = 119, /* the class of 512 KiB */
-  LARGE_CLASS_STEPPED = 128,  /* above 1 MiB: eight steps a doubling */
-  SIZE_CLASS_COUNT = 144,     /* up to 4 MiB */
+  TINY_CLASS_COUNT = 66,      /* up to 1040 bytes */
+  MID_CLASS_END = 114,        /* up to 64 KiB; from here on a block is a slab of its own */
+  LARGE_CLASS_HALF_MIB = 120, /* the class of 512 KiB */
+  LARGE_CLASS_STEPPED = 129,  /* above 1 MiB: eight steps a doubling */
+  SIZE_CLASS_COUNT = 145,     /* up to 4 MiB */
 };
 
 #endif

@@ -68,6 +68,14 @@ TEST(SizeClass, PowersOfTwoAreClassesSoTheirBlocksAreAlignedToTheirSize) {
     EXPECT_EQ(size_classes[size_class_of(bytes)].block_bytes, bytes);
 }
 
+TEST(SizeClass, AKiBWithALittleBesideItLosesNothing) {
+  for (size_t bytes : {1025, 1032, 1040}) {
+    EXPECT_EQ(size_classes[size_class_of(bytes)].block_bytes, 1040u) << bytes;
+    EXPECT_EQ(size_class_of(bytes), size_class_tiny(bytes)) << "on the fast path";
+  }
+  EXPECT_EQ(size_classes[size_class_of(1041)].block_bytes, 1152u);
+}
+
 TEST(SizeClass, CoarseClassesHoldMoreAndAreAlignedAsWell) {
   std::set<unsigned> coarse;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {

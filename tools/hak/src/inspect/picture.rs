@@ -14,7 +14,7 @@ pub const LEVELS: u64 = 8;
 /// What a cell is, as far as its colour says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Blocks up to 1 KiB.
+    /// Blocks up to 1040 bytes.
     Tiny,
     /// Blocks up to 64 KiB.
     Mid,
@@ -32,7 +32,7 @@ impl Kind {
     /// In words, and what makes it dense.
     pub fn meaning(self) -> &'static str {
         match self {
-            Kind::Tiny => "blocks up to 1 KiB; dense: most are in use or cached",
+            Kind::Tiny => "blocks up to 1040 bytes; dense: most are in use or cached",
             Kind::Mid => "blocks up to 64 KiB; dense: most are in use or cached",
             Kind::Large => "a block up to 4 MiB; dense: most of its pages are resident",
             Kind::Huge => "a larger block; dense: most of its pages are resident",
@@ -118,7 +118,7 @@ fn cell(layout: &Layout, tables: &Tables, run: &Run, unit: u64) -> Cell {
     let pages = tables.extents[run.extent].pages.as_ref();
     let resident = pages.map_or(0, |pages| pages.resident_bytes(address, address + layout.unit_bytes));
     let kind = match run.what {
-        What::Slab { class, .. } if layout.classes[class].block_bytes <= 1024 => Kind::Tiny,
+        What::Slab { class, .. } if layout.classes[class].block_bytes <= 1040 => Kind::Tiny,
         What::Slab { .. } => Kind::Mid,
         What::Large { .. } => Kind::Large,
         What::Huge => Kind::Huge,

@@ -141,7 +141,8 @@ TEST_F(Region, KeepsItsBooksThroughRandomWork) {
   for (void *block : blocks) put(block);
   cache_flush_all();
   EXPECT_EQ(figures(handle).live, 0u);
-  EXPECT_LE(figures(handle).taken, std::size_t{MID_CLASS_END} * 8 * UNIT_BYTES) << "more than a slab of each class is kept";
+  EXPECT_LE(figures(handle).taken, std::size_t{MID_CLASS_END} * 8 * UNIT_BYTES)
+      << "more than a slab of each class is kept";
 }
 
 TEST_F(Region, LargeOnesConsistOfFewRuns) {

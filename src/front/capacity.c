@@ -31,10 +31,16 @@ size_t capacity_first(unsigned size_class) {
 
 size_t capacity_least(unsigned size_class) { return size_class_is_single(size_class) ? 0 : capacity_first(size_class); }
 
+/* Less than a fair batch. Mid blocks would come one by one where nothing but bytes counted. */
+static bool is_small(unsigned size_class, size_t capacity) {
+  size_t bytes = capacity * block_bytes(size_class);
+  if (capacity < BATCH_CAPACITY && bytes < BATCH_BYTES) return true;
+  return !size_class_is_single(size_class) && capacity < MID_BATCH_CAPACITY && bytes < MID_BATCH_BYTES;
+}
+
 size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed, bool gave) {
   if (capacity == 0) return gave || !size_class_is_single(size_class) ? capacity_first(size_class) : 0;
-  bool is_small = capacity < BATCH_CAPACITY && capacity * block_bytes(size_class) < BATCH_BYTES;
-  return missed && is_small ? twice(capacity) : capacity;
+  return missed && is_small(size_class, capacity) ? twice(capacity) : capacity;
 }
 
 size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed) {

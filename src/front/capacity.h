@@ -15,6 +15,8 @@ enum {
   FIRST_BYTES = 4 * 1024,
   BATCH_CAPACITY = 127, /* running empty alone grows it to this, and to BATCH_BYTES */
   BATCH_BYTES = 16 * 1024,
+  MID_BATCH_CAPACITY = 7, /* the same for mid blocks, if that is more */
+  MID_BATCH_BYTES = 64 * 1024,
   MAX_CAPACITY = 8191,
   FLUSH_COST = 8192,             /* of one overflow: capacity_block_cost */
   FLUSH_BYTES = 2 * 1024 * 1024, /* as much as a call purges */

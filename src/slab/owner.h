@@ -37,7 +37,7 @@ typedef struct {
 } outbox_entry_t;
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "where `left` is in `key`");
 
-enum { OUTBOX_ENTRIES = 128, OUTBOX_PARCELS = 16, MOSTLY_FREE_MOST = 12 };
+enum { OUTBOX_ENTRIES = 128, OUTBOX_PARCELS = 16, ROOMY_ENTRIES = 8, MOSTLY_FREE_MOST = 12 };
 typedef struct {
   outbox_entry_t entries[OUTBOX_ENTRIES];
 } outbox_t;
@@ -106,12 +106,16 @@ typedef struct owner {
   /* Statistics; written by the owning thread, read by any: relaxed. */
   atomic64 refills, flushes, remote_frees, adoptions;
   unit_t slabs[MID_CLASS_END]; /* lists of slabs with a free block             */
+  /* Of slab.c: units of listed slabs of which every block is free; how many these may be beside the only
+   * slab of a class; such as were given to the arena since, and not made again. */
+  uint32_t empty_units, empty_most, given_units;
   /* What the thread has freed of others' blocks, in the metadata; NULL before the first. The
    * parcels that are being packed, by number, 0 for none; how many these are, and whether packing
    * them is in vain: remote.c. Empty ones, and how many: parcel.h. */
   outbox_t *outbox;
   uint32_t parcels[OUTBOX_PARCELS], parcel_count, scattered;
   uint32_t spare_parcels, spare_count;
+  uint8_t roomy[ROOMY_ENTRIES], roomy_turn; /* entries that may hold more than others, the last ones; remote.c */
 } owner_t;
 
 /* Marks that the owning thread is at work, out of the fast path. Compiler order is

@@ -325,6 +325,9 @@ static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_cla
   int64_t free_bytes = (int64_t)the_map.records[slab].slab.free_count * c->block_bytes;
   from->free_bytes -= free_bytes;
   to->free_bytes += free_bytes;
+  uint32_t empty_units = the_map.records[slab].slab.free_count == c->capacity ? c->slab_units : 0;
+  from->empty_units -= empty_units;
+  to->empty_units += empty_units;
   /* Threads that free a block of this slab now may read either owner: both ways
    * lead the block here, see remote.h. */
   map_write_words(slab, 0, c->slab_units, word_make(to->id, size_class));

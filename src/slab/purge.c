@@ -121,6 +121,7 @@ size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls) {
     if (owner->look_class == 0) {
       if (now_ms < owner->round_ms + profile_wait(ROUND_MS)) break;
       owner->round_ms = now_ms;
+      slab_age_empty(owner);
     }
     look_at_next_class(owner);
   }

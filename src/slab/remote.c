@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-/* An entry, and a parcel, is sent when it holds so much: an outbox must not hoard. */
-enum { ENTRY_MAX_BYTES = 8 * 1024, PARCEL_MAX_BYTES = 32 * 1024 };
+/* An entry, and a parcel, is sent when it holds so much: an outbox must not hoard. Mid blocks would travel
+ * one by one like this, so some entries may be roomy: ROOMY_ENTRIES of an outbox. */
+enum { ENTRY_MAX_BYTES = 8 * 1024, ROOMY_BLOCKS = 8, ROOMY_MAX_BYTES = 64 * 1024, PARCEL_MAX_BYTES = 32 * 1024 };
 
 /* Whether remote bits may be put at this unit: it starts a slab of several blocks. */
 static bool starts_shared_slab(unit_t unit, uint32_t word) {
@@ -76,13 +77,15 @@ static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bi
 
 /* ---- The outbox ------------------------------------------------------------------*/
 
-/* Blocks that make an entry full: two at the least, if they are no larger than that, so that
+/* Entries of such blocks are roomy: two of them would fill another one. */
+HAK_INLINE bool is_roomy(size_t block_bytes) { return block_bytes >= ENTRY_MAX_BYTES / 2; }
+
+/* Blocks that make an entry full: two at the least, if there is room, so that
  * a block that is freed twice in a row is found at once, and not when its owner collects,
  * which may be never. */
-static unsigned entry_room(unsigned size_class) {
-  size_t block_bytes = size_classes[size_class].block_bytes;
-  if (block_bytes > ENTRY_MAX_BYTES) return 1;
-  return (unsigned)min_size(max_size((ENTRY_MAX_BYTES + block_bytes - 1) / block_bytes, 2), 64);
+static unsigned entry_room(size_t block_bytes) {
+  if (is_roomy(block_bytes)) return (unsigned)min_size(ROOMY_MAX_BYTES / block_bytes, ROOMY_BLOCKS);
+  return (unsigned)min_size((ENTRY_MAX_BYTES + block_bytes - 1) / block_bytes, 64);
 }
 
 static void deliver_entry(const outbox_entry_t *entry) {
@@ -127,22 +130,24 @@ static parcel_t *parcel_for(owner_t *self, uint32_t owner) {
 /* The entry leaves the outbox. */
 static void send(owner_t *self, outbox_entry_t *from) {
   outbox_entry_t entry = *from;
-  unsigned blocks = entry_room(entry.size_class) - entry.left;
+  size_t block_bytes = size_classes[entry.size_class].block_bytes;
+  unsigned blocks = entry_room(block_bytes) - entry.left;
   uint32_t now = atomic32_load_relaxed(map_word(entry.slab));
   from->bits = 0;
   from->left = 0;
   self->outbox_count--;
   atomic64_add_alone(&self->remote_frees, blocks);
-  HAK_PROBE(remote, map_address(entry.slab), size_classes[entry.size_class].block_bytes, entry.bits);
+  HAK_PROBE(remote, map_address(entry.slab), block_bytes, entry.bits);
   bool is_there = word_kind(now) == entry.size_class && starts_shared_slab(entry.slab, now);
-  parcel_t *parcel = is_there ? parcel_for(self, word_owner(now)) : NULL;
+  bool fills_a_parcel = blocks * block_bytes >= PARCEL_MAX_BYTES; /* it would be alone in there */
+  parcel_t *parcel = is_there && !fills_a_parcel ? parcel_for(self, word_owner(now)) : NULL;
   if (parcel == NULL) {
     deliver_entry(&entry);
     return;
   }
   parcel->entries[parcel->count] = entry;
   parcel->count++;
-  parcel->bytes += blocks * size_classes[entry.size_class].block_bytes;
+  parcel->bytes += (uint32_t)(blocks * block_bytes);
   if (parcel->count == PARCEL_ENTRIES || parcel->bytes >= PARCEL_MAX_BYTES) {
     if (parcel->count > 1) note_parcel(self, parcel);
     post(self, &self->parcels[parcel->owner % OUTBOX_PARCELS]);
@@ -158,6 +163,14 @@ static bool make_outbox(owner_t *self) {
 /* Words of one slab, and of neighbouring slabs, get different entries. */
 HAK_INLINE outbox_entry_t *entry_for(owner_t *self, unit_t slab, unsigned bitmap_word) {
   return &self->outbox->entries[(slab * 5 + bitmap_word) % OUTBOX_ENTRIES];
+}
+
+/* One more roomy entry: the one that was made so many before goes, if it is still there. */
+static void note_roomy(owner_t *self, const outbox_entry_t *entry) {
+  uint8_t *turn = &self->roomy[self->roomy_turn++ % ROOMY_ENTRIES];
+  outbox_entry_t *old = &self->outbox->entries[*turn];
+  *turn = (uint8_t)(entry - self->outbox->entries);
+  if (old->bits != 0 && is_roomy(size_classes[old->size_class].block_bytes)) send(self, old);
 }
 
 /* Where a block has its bit. */
@@ -238,7 +251,9 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
     send(self, entry);
   }
   if (entry->bits == 0) {
-    *entry = (outbox_entry_t){.key = key | (uint64_t)entry_room(size_class) << 56};
+    size_t block_bytes = size_classes[size_class].block_bytes;
+    if (is_roomy(block_bytes)) note_roomy(self, entry);
+    *entry = (outbox_entry_t){.key = key | (uint64_t)entry_room(block_bytes) << 56};
     self->outbox_count++;
   }
   if (HAK_UNLIKELY((entry->bits & place.bit) != 0)) {

@@ -12,9 +12,10 @@
 /* ---- Lists ---------------------------------------------------------------------
  * A slab that gets its first free block goes to the front: refills then fill
  * the fullest slabs first, and the others get a chance to become empty. One empty
- * slab of a class is kept (blocks_came_back); it was alone when it became empty, so
- * it is the last. To find that one, the first slab's `previous` is the last.      */
+ * slab of a class is kept, or some (blocks_came_back), and those are the last. To
+ * find them, the first slab's `previous` is the last.                              */
 static bool is_empty(unit_t slab) { return map_record(slab)->slab.free_count == map_record(slab)->slab.capacity; }
+static uint32_t units_of(unit_t slab) { return map_record(slab)->run_units; }
 
 void slab_list(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
@@ -22,8 +23,11 @@ void slab_list(owner_t *owner, unit_t slab) {
   r->slab.next = first;
   r->slab.previous = first != 0 ? map_record(first)->slab.previous : slab;
   if (first != 0) map_record(first)->slab.previous = slab;
-  owner->slabs[r->slab.size_class] = slab;
   r->slab.listed = true;
+  if (first != 0 && is_empty(slab)) {
+    map_record(r->slab.previous)->slab.next = slab;
+    r->slab.next = 0;
+  } else owner->slabs[r->slab.size_class] = slab;
 }
 
 void slab_unlist(owner_t *owner, unit_t slab) {
@@ -118,10 +122,35 @@ static void give(owner_t *owner, unit_t slab, unsigned size_class) {
   }
 }
 
+/* ---- Empty slabs -----------------------------------------------------------------
+ * One of a class stays in any case, so that a lone block that comes and goes does not take and give a slab
+ * each time. Where blocks come and go by the slab, as mid blocks from other threads do, more of them are
+ * worth keeping: as many as were given to the arena and then made again.                          */
+enum { EMPTY_UNITS_MOST = 16 };
+
+static bool may_stay(const owner_t *owner, unit_t slab) {
+  bool is_only = map_record(slab)->slab.next == 0 && map_record(slab)->slab.previous == slab;
+  return is_only || owner->empty_units <= owner->empty_most;
+}
+static void note_given(owner_t *owner, uint32_t units) {
+  owner->given_units = (uint32_t)min_size(owner->given_units + units, EMPTY_UNITS_MOST);
+}
+static void note_made(owner_t *owner, uint32_t units) {
+  if (owner->given_units < units) return;
+  owner->given_units -= units;
+  owner->empty_most = (uint32_t)min_size(owner->empty_most + units, EMPTY_UNITS_MOST);
+}
+void slab_age_empty(owner_t *owner) {
+  owner->empty_most /= 2;
+  owner->given_units = 0;
+}
+
 bool slab_add(owner_t *owner, unsigned size_class) {
   unit_t slab = make_slab(owner, size_class, NULL);
   if (slab == 0) return false;
   slab_list(owner, slab);
+  note_made(owner, units_of(slab));
+  owner->empty_units += units_of(slab);
   owner->free_bytes += (int64_t)map_record(slab)->slab.capacity * size_classes[size_class].block_bytes;
   return true;
 }
@@ -155,6 +184,7 @@ void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
 void slab_release(owner_t *owner, unit_t slab) {
   unsigned size_class = slab_record(owner, slab)->slab.size_class;
   slab_unlist(owner, slab);
+  owner->empty_units -= units_of(slab);
   if (map_record(slab)->slab.purged_pages != 0) purged_note_gone(owner, slab);
   owner->free_bytes -= (int64_t)map_record(slab)->slab.free_count * size_classes[size_class].block_bytes;
   unmake_slab(slab, size_class);
@@ -170,10 +200,13 @@ void slab_give_aside(unit_t first) {
 
 void slab_release_empty(owner_t *owner) {
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
-    if (owner->slabs[c] == 0) continue;
-    unit_t last = map_record(owner->slabs[c])->slab.previous;
-    if (is_empty(last)) slab_release(owner, last);
+    while (owner->slabs[c] != 0) {
+      unit_t last = map_record(owner->slabs[c])->slab.previous;
+      if (!is_empty(last)) break;
+      slab_release(owner, last);
+    }
   }
+  owner->empty_most = owner->given_units = 0;
   slab_tell_arena(owner);
 }
 
@@ -183,6 +216,7 @@ size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void *
   unit_record_t *r = slab_record(owner, slab);
   const size_class_t *c = &size_classes[size_class];
   size_t count = min_size(wanted, r->slab.free_count);
+  if (is_empty(slab)) owner->empty_units -= units_of(slab);
   r->slab.first_word = (uint16_t)bits_take(slab, c, r->slab.first_word, blocks, count);
   r->slab.idle_looks = 0;
   if (HAK_UNLIKELY(r->slab.purged_pages != 0)) {
@@ -202,8 +236,7 @@ static HAK_NOINLINE void note_mostly_free(owner_t *owner, unit_t slab) {
     owner->mostly_free[owner->mostly_free_count++] = slab;
 }
 
-/* `count` bits of the slab were set. One empty slab of a class is kept, so that
- * a lone block that comes and goes does not take a slab each time. */
+/* `count` bits of the slab were set. */
 static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, size_t count) {
   unit_record_t *r = map_record(slab);
   r->slab.free_count = (uint16_t)(r->slab.free_count + count);
@@ -212,8 +245,14 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
   if (!r->slab.listed) slab_list(owner, slab);
   if (HAK_UNLIKELY(r->slab.free_count >= r->slab.look_at)) note_mostly_free(owner, slab);
   if (!is_empty(slab)) return;
-  bool is_only = owner->slabs[size_class] == slab && r->slab.next == 0;
-  if (!is_only) slab_release(owner, slab);
+  owner->empty_units += units_of(slab);
+  if (may_stay(owner, slab)) {
+    slab_unlist(owner, slab);
+    slab_list(owner, slab); /* the last */
+  } else {
+    note_given(owner, units_of(slab));
+    slab_release(owner, slab);
+  }
 }
 
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
@@ -278,6 +317,7 @@ static int64_t tail_bytes_of(unsigned size_class) {
 
 void slab_check(const owner_t *owner) {
   int64_t free_bytes = 0, purged_bytes = 0, tail_bytes = 0;
+  uint32_t empty_units = 0;
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     unit_t first = owner->slabs[c], previous = 0;
     for (unit_t slab = first; slab != 0; previous = slab, slab = map_record(slab)->slab.next) {
@@ -294,12 +334,14 @@ void slab_check(const owner_t *owner) {
       HAK_CHECK(count_bits(the_map.free_bits[slab], r->slab.first_word) == 0);
       for (size_t w = 0; w < words && error_ends_program(); w++)
         HAK_CHECK((the_map.free_bits[slab][w] & atomic64_load_relaxed(&the_map.remote_bits[slab][w])) == 0);
-      HAK_CHECK(!is_empty(slab) || r->slab.next == 0); /* the one that is kept is the last */
+      HAK_CHECK(!is_empty(slab) || r->slab.next == 0 || is_empty(r->slab.next)); /* those are the last */
+      if (is_empty(slab)) empty_units += units_of(slab);
       free_bytes += (int64_t)r->slab.free_count * size_classes[c].block_bytes;
       purged_bytes += (int64_t)(r->slab.purged_pages * os_page_bytes());
       if (r->slab.purged_pages != 0) tail_bytes += tail_bytes_of(c);
     }
   }
+  HAK_CHECK(empty_units == owner->empty_units);
   HAK_CHECK(free_bytes == owner->free_bytes && purged_bytes == owner->purged_bytes);
   HAK_CHECK(purged_bytes <= free_bytes + tail_bytes); /* the last page of a slab lies in both */
   HAK_CHECK(owner->next_look == 0 || (map_record(owner->next_look)->slab.listed &&

@@ -38,9 +38,10 @@ void slab_unclaim_single(unit_t slab, uint32_t word);
  * single class. The caller holds the block. */
 bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class);
 
-/* Gives every slab without a block in use back to the arena: one of a class at the
- * most. */
+/* Gives every slab without a block in use back to the arena. */
 void slab_release_empty(owner_t *owner);
+/* Half as many of them may stay from now on. */
+void slab_age_empty(owner_t *owner);
 
 /* ---- For this layer's other files ------------------------------------------*/
 /* Puts a fresh slab of a class of several blocks at the front of the owner's list.

@@ -15,7 +15,7 @@ struct OfClass {
  * or the first on, twice as many once more; the last: of a magazine of 8191 blocks. */
 constexpr OfClass kCapacities[] = {
     {16, 15, 15, 31, 4096},      {256, 15, 15, 31, 4096},  {512, 7, 7, 15, 4096},    {1024, 3, 3, 7, 2048},
-    {1280, 3, 3, 7, 1024},       {4096, 1, 1, 3, 512},     {32768, 1, 1, 1, 64},     {65536, 1, 1, 1, 32},
+    {1280, 3, 3, 7, 1024},       {4096, 1, 1, 3, 512},     {32768, 1, 1, 3, 64},     {65536, 1, 1, 1, 32},
     {HAK_KIB(128), 1, 0, 1, 16}, {HAK_MIB(1), 1, 0, 1, 2}, {HAK_MIB(4), 1, 0, 1, 1},
 };
 
@@ -35,6 +35,24 @@ TEST(Capacity, OfEachClass) {
     EXPECT_EQ(capacity_when_full(c, row.first, false), row.first);
     EXPECT_EQ(capacity_when_full(c, row.first, true), 2 * row.first + 1) << "it oscillates";
     EXPECT_EQ(capacity_flush(c, 8191), row.overflow_flushes);
+  }
+}
+
+/* How far a magazine grows that only runs empty. */
+TEST(Capacity, ABatchIsFair) {
+  for (auto [block_bytes, capacity] : {std::pair<size_t, size_t>{16, 127},
+                                       {1024, 31},
+                                       {2048, 15},
+                                       {4096, 7},
+                                       {16384, 7},
+                                       {20480, 7},
+                                       {32768, 3},
+                                       {65536, 1},
+                                       {HAK_KIB(128), 1}}) {
+    const unsigned c = size_class_of(block_bytes);
+    size_t now = 0;
+    for (int i = 0; i < 20; i++) now = capacity_when_empty(c, now, true, true);
+    EXPECT_EQ(now, capacity) << "of blocks of " << block_bytes << " bytes";
   }
 }
 

@@ -150,6 +150,16 @@ TEST_F(Pool, ASlabOfSeveralUnitsChangesHandsWhole) {
   staying.flush(c, blocks);
 }
 
+TEST_F(Pool, ASlabWithoutABlockInUseChangesHands) {
+  AttachedOwner leaving, staying;
+  leaving.flush(20, leaving.refill(20, 3));
+  leaving.detach();
+  ASSERT_TRUE(pool_adopt(staying, 20));
+  slab_check(staying);
+  staying.flush(20, staying.refill(20, 3));
+  slab_check(staying);
+}
+
 TEST_F(Pool, AdoptionCollectsWhatWasFreedToThePooledOwner) {
   const unsigned c = size_class_of(2048);
   AttachedOwner leaving, staying;

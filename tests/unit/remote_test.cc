@@ -162,7 +162,7 @@ TEST_F(Remote, WhatIsPackedInVainGoesAlone) {
 
 /* Who does not come to its mail gets no more than MAIL_MOST parcels of it; the rest are bits. */
 TEST_F(Remote, MailIsBounded) {
-  const unsigned k = size_class_of(4096);
+  const unsigned k = size_class_of(2048);
   std::vector<void *> blocks = a.refill(k, 16u * 2 * (MAIL_MOST + 50));
   for (void *block : blocks) free_as(b, block);
   remote_flush(b);
@@ -178,7 +178,7 @@ TEST_F(Remote, MailIsBounded) {
 
 /* What a claimer empties goes back when it lets go: it waits for no gate before. */
 TEST_F(Remote, AClaimerKeepsTheParcelsForLater) {
-  auto blocks = a.refill(size_class_of(4096), 16u * 2 * 40);
+  auto blocks = a.refill(size_class_of(2048), 16u * 2 * 40);
   for (void *block : blocks) free_as(b, block);
   remote_flush(b);
   a->puts_aside = true;
@@ -252,25 +252,51 @@ TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
 
 TEST_F(Remote, LargerBlocksAreNotHoarded) {
   for (auto [bytes, waiting] :
-       {std::pair<size_t, size_t>{512, 15}, {1024, 7}, {2048, 3}, {5000, 1}, {8192, 1}, {16384, 0}, {65536, 0}}) {
+       {std::pair<size_t, size_t>{512, 15}, {1024, 7}, {2048, 3}, {5000, 7}, {8192, 7}, {16384, 3}, {65536, 0}}) {
     const unsigned k = size_class_of(bytes);
     auto blocks = a.refill(k, 8 * (waiting + 1));
     std::sort(blocks.begin(), blocks.end());
-    const size_t block_bytes = size_classes[k].block_bytes;
     for (size_t i = 0; i < waiting; i++) free_as(b, blocks[i]);
     EXPECT_EQ(b->parcel_count, 0u) << "a parcel for a block of " << bytes << " bytes";
     EXPECT_EQ(b->outbox_count, waiting > 0 ? 1u : 0u);
     free_as(b, blocks[waiting]);
-    EXPECT_EQ(b->outbox_count, 0u) << "more than 8 KiB wait, in blocks of " << bytes << " bytes";
+    EXPECT_EQ(b->outbox_count, 0u) << "too much waits, in blocks of " << bytes << " bytes";
     for (size_t i = waiting + 1; i < blocks.size(); i++) {
       free_as(b, blocks[i]);
-      EXPECT_LT(remote_outbox_bytes(b), 32u * 1024 + 32 * 1024 + block_bytes) << "an outbox of " << bytes << " bytes";
+      EXPECT_LT(remote_outbox_bytes(b), 3 * 64u * 1024) << "an outbox of " << bytes << " bytes";
     }
     EXPECT_TRUE(remote_has_pending(a)) << "blocks of " << bytes << " bytes";
     remote_flush(b);
     remote_collect(a, SIZE_MAX);
     slab_release_empty(a);
   }
+}
+
+/* Blocks of which few fill an entry wait in few of them, the last ones; small ones in all. */
+TEST_F(Remote, FewEntriesHoldMidBlocks) {
+  const unsigned k = size_class_of(16384);
+  const size_t in_a_slab = size_classes[k].capacity;
+  auto blocks = a.refill(k, 60 * in_a_slab);
+  std::sort(blocks.begin(), blocks.end());
+  for (size_t i = 0; i < blocks.size(); i += in_a_slab) {
+    free_as(b, blocks[i]); /* one of each slab */
+    EXPECT_LE(b->outbox_count, unsigned{ROOMY_ENTRIES});
+    EXPECT_LE(remote_outbox_bytes(b), ROOMY_ENTRIES * size_t{16384} + 32 * 1024);
+  }
+  EXPECT_EQ(b->outbox_count, unsigned{ROOMY_ENTRIES}) << "of as many slabs blocks might come together";
+  auto small = a.refill(1, 64u * 40);
+  std::sort(small.begin(), small.end());
+  for (size_t i = 0; i < small.size(); i += 64) free_as(b, small[i]);
+  EXPECT_GT(b->outbox_count, 30u);
+  for (size_t i = 1; i < blocks.size(); i += in_a_slab) free_as(b, blocks[i]);
+  EXPECT_GT(b->outbox_count, 30u) << "mid blocks have sent small ones away";
+  for (size_t i = 0; i < blocks.size(); i++)
+    if (i % in_a_slab > 1) free_as(b, blocks[i]);
+  for (size_t i = 0; i < small.size(); i++)
+    if (i % 64 > 0) free_as(b, small[i]);
+  remote_flush(b);
+  remote_collect(a, SIZE_MAX);
+  slab_check(a);
 }
 
 TEST_F(Remote, ASlabIsAnnouncedOnceHoweverManyBlocksComeBack) {

@@ -68,6 +68,35 @@ TEST_F(Slab, OneEmptySlabOfAClassIsKeptAndNoMore) {
   EXPECT_EQ(slabs_listed(c), 1u);
 }
 
+/* What was given and made again is kept the next time, up to 1 MiB; over time less. */
+TEST_F(Slab, EmptySlabsThatAreWantedAgainAreKept) {
+  const unsigned c = size_class_of(16384), units = size_classes[c].slab_units;
+  const size_t blocks = size_classes[c].capacity * 5u;
+  owner.flush(c, owner.refill(c, blocks));
+  EXPECT_EQ(slabs_listed(c), 1u) << "nobody has wanted them again";
+  owner.flush(c, owner.refill(c, blocks));
+  EXPECT_EQ(slabs_listed(c), 4u) << "they come and go";
+  slab_check(owner);
+  owner.flush(c, owner.refill(c, blocks));
+  EXPECT_EQ(slabs_listed(c), 5u);
+  for (int i = 0; i < 8; i++) owner.flush(c, owner.refill(c, 20 * blocks));
+  EXPECT_EQ(slabs_listed(c), HAK_MIB(1) / UNIT_BYTES / units) << "too much is kept";
+  auto some = owner.refill(c, 3);
+  owner.flush(c, owner.refill(c, blocks));
+  slab_check(owner);
+  some.push_back(owner.refill(c, 1)[0]);
+  EXPECT_EQ(slab_of(some[3]), slab_of(some[0])) << "an empty slab was preferred";
+  slab_age_empty(owner);
+  slab_age_empty(owner);
+  owner.flush(c, owner.refill(c, blocks));
+  EXPECT_LE(slabs_listed(c), size_t{4}) << "what was wanted once is kept for ever";
+  slab_release_empty(owner);
+  EXPECT_EQ(slabs_listed(c), 1u) << "the one that has blocks in use";
+  slab_check(owner);
+  owner.flush(c, some);
+  slab_release_empty(owner);
+}
+
 TEST_F(Slab, RandomBatchesOfManyClasses) {
   hak_test::Random random(5);
   struct Class {

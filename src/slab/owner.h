@@ -95,6 +95,9 @@ typedef struct owner {
   int64_t free_bytes; /* in our slabs; what the arena was told last   */
   int64_t free_bytes_told;
   int64_t purged_bytes; /* of free_bytes: purged.h */
+  /* Of slab.c: units of listed slabs of which every block is free; how many these may be beside the only
+   * slab of a class; such as were given to the arena since, and not made again. */
+  uint32_t empty_units, empty_most, given_units;
   /* Of surplus.h: what was given back and wanted again lately, and when that was halved last;
    * how much is no surplus; whether the free that is going on has found one, and which slabs
    * it has made mostly free; which listed slab is looked at next, 0 at the end of a class. */
@@ -106,9 +109,6 @@ typedef struct owner {
   /* Statistics; written by the owning thread, read by any: relaxed. */
   atomic64 refills, flushes, remote_frees, adoptions;
   unit_t slabs[MID_CLASS_END]; /* lists of slabs with a free block             */
-  /* Of slab.c: units of listed slabs of which every block is free; how many these may be beside the only
-   * slab of a class; such as were given to the arena since, and not made again. */
-  uint32_t empty_units, empty_most, given_units;
   /* What the thread has freed of others' blocks, in the metadata; NULL before the first. The
    * parcels that are being packed, by number, 0 for none; how many these are, and whether packing
    * them is in vain: remote.c. Empty ones, and how many: parcel.h. */

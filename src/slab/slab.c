@@ -128,10 +128,6 @@ static void give(owner_t *owner, unit_t slab, unsigned size_class) {
  * worth keeping: as many as were given to the arena and then made again.                          */
 enum { EMPTY_UNITS_MOST = 16 };
 
-static bool may_stay(const owner_t *owner, unit_t slab) {
-  bool is_only = map_record(slab)->slab.next == 0 && map_record(slab)->slab.previous == slab;
-  return is_only || owner->empty_units <= owner->empty_most;
-}
 static void note_given(owner_t *owner, uint32_t units) {
   owner->given_units = (uint32_t)min_size(owner->given_units + units, EMPTY_UNITS_MOST);
 }
@@ -246,7 +242,9 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
   if (HAK_UNLIKELY(r->slab.free_count >= r->slab.look_at)) note_mostly_free(owner, slab);
   if (!is_empty(slab)) return;
   owner->empty_units += units_of(slab);
-  if (may_stay(owner, slab)) {
+  bool is_only = owner->slabs[size_class] == slab && r->slab.next == 0;
+  if (is_only) return;
+  if (owner->empty_units <= owner->empty_most) {
     slab_unlist(owner, slab);
     slab_list(owner, slab); /* the last */
   } else {

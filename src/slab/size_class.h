@@ -80,7 +80,7 @@ HAK_INLINE unsigned size_class_coarse(unsigned size_class) {
   if (size_class == 0) return 1;
   if (size_class <= 4 || size_class >= TINY_CLASS_COUNT) return size_class;
   unsigned step = 1u << (log2_floor(size_class - 1) - 1), coarse = (size_class + step - 1) & ~(step - 1);
-  return coarse < TINY_CLASS_COUNT ? coarse : TINY_CLASS_COUNT;
+  return coarse < TINY_CLASS_COUNT ? coarse : (unsigned)TINY_CLASS_COUNT;
 }
 
 /* The largest class whose blocks may serve a large class's requests, see

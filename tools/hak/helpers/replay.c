@@ -7,7 +7,7 @@
  *
  * What it needs itself, it takes from the system before the first call and writes to, also the stacks of its
  * threads, so that malloc serves the calls of the plan and little else, and so that `peak_kib` is what came
- * on top of that.
+ * on top of that. All code is resident beforehand, too, also the allocator's.
  *
  * Each call says which block it is about, by a slot, and how many calls have been about that slot before:
  * it waits for those. So a block is freed after its allocation whichever threads do these. And a thread begins
@@ -16,7 +16,8 @@
  *
  * A thread starts when its first segment may begin, on a seat that a thread that has ended has left.
  *
- * TOUCH is a, to write into each page of each block; e, into its first and last byte; or n, nowhere.
+ * TOUCH is a, to write into each page of each block, or into as many as the program used; e, into its first and last
+ * byte; or n, nowhere.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -24,9 +25,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +40,7 @@
 #include <unistd.h>
 
 /* As src/trace/plan.rs writes them. */
-enum { MALLOC, CALLOC, ALIGNED, REALLOC, FREE, WAS, SEGMENT };
+enum { MALLOC, CALLOC, ALIGNED, REALLOC, FREE, WAS, SEGMENT, USED };
 #define MAGIC UINT64_C(0x324e414c504b4148)
 
 struct step {
@@ -159,18 +162,21 @@ static void segment_done(uint64_t segment) {
   if (atomic_fetch_sub(&left[segment], 1) == 1) move_on();
 }
 
-static void touch_from(char *block, size_t from, size_t size) {
+/* Of all pages, only those of the first `used` bytes of the block. */
+static void touch_from(char *block, size_t from, size_t size, size_t used) {
   if (touch == 'n' || size <= from) return;
   if (touch == 'e') {
     block[from] = 1, block[size - 1] = 1;
     return;
   }
+  bool is_whole = used >= size;
+  if (!is_whole) size = used;
   for (size_t at = from; at < size; at += PAGE - ((uintptr_t)(block + at) % PAGE)) block[at] = 1;
-  block[size - 1] = 1;
+  if (is_whole) block[size - 1] = 1;
 }
 
 struct context {
-  size_t was;
+  size_t was, used; /* of the next block: its size before; how much of it the program used, SIZE_MAX: all */
   uint64_t segment; /* UINT64_MAX before the first */
   uint64_t calls, refused;
 };
@@ -195,6 +201,10 @@ static void make(const struct step *step, struct context *context) {
     context->was = size;
     return;
   }
+  if (what == USED) {
+    context->used = size;
+    return;
+  }
   if (what == SEGMENT) {
     if (context->segment != UINT64_MAX) segment_done(context->segment);
     context->segment = step->slot;
@@ -213,17 +223,18 @@ static void make(const struct step *step, struct context *context) {
     if (what == REALLOC && slot->block == NULL) from = 0;
     void *block = call(what, slot->block, size, log2);
     if (block != NULL) {
-      touch_from(block, from, size);
+      touch_from(block, from, size, context->used);
       slot->block = block;
     } else {
       context->refused++;
     }
   }
+  context->used = SIZE_MAX;
   if (!is_alone) next_turn(slot, step->turn & TURNS);
 }
 
 static void run(const struct thread *thread, struct step *steps) {
-  struct context context = {.segment = UINT64_MAX};
+  struct context context = {.used = SIZE_MAX, .segment = UINT64_MAX};
   for (uint64_t done = 0; done < thread->steps;) {
     uint64_t count = thread->steps - done < BATCH ? thread->steps - done : BATCH;
     take_in(steps, count * sizeof *steps, thread->offset + done * sizeof *steps);
@@ -298,6 +309,17 @@ static long status(const char *name) {
   return line != NULL ? atol(line + strlen(name)) : 0;
 }
 
+/* Of all that is not written to. */
+static int read_pages(struct dl_phdr_info *object, size_t bytes, void *unused) {
+  (void)bytes, (void)unused;
+  for (const ElfW(Phdr) *part = object->dlpi_phdr; part < object->dlpi_phdr + object->dlpi_phnum; part++) {
+    if (part->p_type != PT_LOAD || (part->p_flags & (PF_R | PF_W)) != PF_R) continue;
+    const volatile char *at = (const char *)(object->dlpi_addr + part->p_vaddr);
+    for (size_t page = 0; page < part->p_memsz; page += PAGE) (void)at[page];
+  }
+  return 0;
+}
+
 int main(int count, char **words) {
   struct plan plan;
   if (count < 3 || (file = open(words[1], O_RDONLY | O_CLOEXEC)) < 0) fail("no plan");
@@ -317,6 +339,7 @@ int main(int count, char **words) {
   open_gate(0);
   open_gate(1);
   move_on();
+  dl_iterate_phdr(read_pages, NULL);
 
   /* What was needed until now is no peak. Where that cannot be said, it is a small one. */
   int peak = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);

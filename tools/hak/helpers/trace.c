@@ -26,9 +26,39 @@ int hak_posix_memalign(void **out, size_t alignment, size_t bytes);
 void hak_free(void *block);
 void hak_free_sized(void *block, size_t bytes);
 void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes);
+size_t hak_usable_size(const void *block);
 
 /* A program that allocates nothing has a trace, too. */
 __attribute__((constructor)) static void begin(void) { is_on(); }
+__attribute__((destructor)) static void end(void) {
+  if (is_on()) await_last_look();
+}
+
+/* Blocks from that size on are at multiples of it in hakmem, and few others are. */
+enum { LARGE = 64 << 10, LOOK_PAGES = 1024 };
+
+/* Of a large block that is about to go: a program may ask for much more than it uses. Where the system does not say
+ * what is resident, that is all of it. */
+static __attribute__((noinline, cold)) void record_resident(void *block) {
+  unsigned char pages[LOOK_PAGES];
+  if (!is_on() || hak_usable_size(block) < LARGE) return;
+  int saved = errno;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = hak_usable_size(block), resident = 0;
+  for (size_t done = 0; done < bytes;) {
+    size_t part = bytes - done < LOOK_PAGES * page ? bytes - done : LOOK_PAGES * page;
+    size_t count = (part + page - 1) / page;
+    if (mincore((char *)block + done, part, pages) != 0) memset(pages, 1, count);
+    for (size_t i = 0; i < count; i++) resident += pages[i] & 1 ? page : 0;
+    done += part;
+  }
+  errno = saved;
+  record(OP_RESIDENT, block, resident, 0);
+}
+
+static inline void record_leaving(enum op op, void *block) {
+  if (__builtin_expect((uintptr_t)block % LARGE == 0, 0)) record_resident(block);
+  record(op, block, 0, 0);
+}
 
 EXPORT void *malloc(size_t bytes) {
   void *block = hak_malloc(bytes);
@@ -37,16 +67,16 @@ EXPORT void *malloc(size_t bytes) {
 }
 
 EXPORT void free(void *block) {
-  if (block != NULL) record(OP_FREE, block, 0, 0);
+  if (block != NULL) record_leaving(OP_FREE, block);
   hak_free(block);
 }
 EXPORT void cfree(void *block) { free(block); }
 EXPORT void free_sized(void *block, size_t bytes) {
-  if (block != NULL) record(OP_FREE, block, 0, 0);
+  if (block != NULL) record_leaving(OP_FREE, block);
   hak_free_sized(block, bytes);
 }
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t bytes) {
-  if (block != NULL) record(OP_FREE, block, 0, 0);
+  if (block != NULL) record_leaving(OP_FREE, block);
   hak_free_aligned_sized(block, alignment, bytes);
 }
 
@@ -59,7 +89,7 @@ EXPORT void *calloc(size_t count, size_t bytes) {
 }
 
 EXPORT void *realloc(void *block, size_t bytes) {
-  if (block != NULL) record(OP_REALLOC_FROM, block, 0, 0);
+  if (block != NULL) record_leaving(OP_REALLOC_FROM, block);
   void *moved = hak_realloc(block, bytes);
   record(block != NULL ? OP_REALLOC_TO : OP_MALLOC, moved, bytes, 0);
   return moved;

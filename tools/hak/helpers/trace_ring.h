@@ -46,7 +46,7 @@
 #include <unistd.h>
 
 /* As src/trace/region.rs has them. */
-enum { RING_COUNT = 1024, RING_EVENTS = 32768, RING_VERSION = 2 };
+enum { RING_COUNT = 1024, RING_EVENTS = 32768, RING_VERSION = 3 };
 #define RING_MAGIC UINT64_C(0x3145434152544b48)
 
 /* As src/trace/call.rs has them. */
@@ -62,6 +62,7 @@ enum op {
   OP_REALLOC_TO,   /* address, or 0; size; of the block of the last OP_REALLOC_FROM of this ring without one */
   OP_ALIGNMENT,    /* for the next event of this ring; the number is cut as below */
   OP_SIZE,         /* the same, for a size that has more than SIZE_BITS */
+  OP_RESIDENT,     /* address, of a large block that is about to go; size: the bytes of its pages that are resident */
 };
 
 /* Small, as most of what the tracer costs is that it goes from one processor to another. All blocks are
@@ -95,9 +96,10 @@ struct region {
   _Atomic uint32_t traced;               /* by hak: the process that records */
   _Atomic uint32_t given_up;             /* a program records no more, as hak seemed to be gone */
   _Atomic uint32_t mark;                 /* the signal that the program catches while it is what recorded; or 0 */
+  _Atomic uint32_t last_look;            /* LOOK_ASKED by a program that ends, LOOK_DONE by hak */
 };
 
-enum { HEADER_BYTES = 4096, STATE_OFF = 0, STATE_ON = 1, STATE_NEW = 2 };
+enum { HEADER_BYTES = 4096, STATE_OFF = 0, STATE_ON = 1, STATE_NEW = 2, LOOK_ASKED = 1, LOOK_DONE = 2 };
 #define RINGS_BYTES ((size_t)RING_COUNT * sizeof(struct ring))
 #define REGION_BYTES (HEADER_BYTES + RINGS_BYTES + (size_t)RING_COUNT * RING_EVENTS * sizeof(struct event))
 _Static_assert(sizeof(struct region) <= HEADER_BYTES, "it has one page");
@@ -188,6 +190,18 @@ static bool put(struct ring *ring, uint64_t *until, enum op op, uint64_t address
   event->size = size | number >> NUMBER_LOW_BITS << SIZE_BITS;
   atomic_store_explicit(&ring->head, head + 1, memory_order_release);
   return true;
+}
+
+/* What is still allocated where the program ends, hak knows, and how much of that is resident it can see for as long as
+ * this waits. */
+static __attribute__((noinline, cold)) void await_last_look(void) {
+  int saved = errno;
+  atomic_store(&region->last_look, LOOK_ASKED);
+  do {
+    wake_reader();
+    futex(&region->last_look, FUTEX_WAIT, LOOK_ASKED, &(struct timespec){.tv_nsec = 50 * 1000 * 1000});
+  } while (atomic_load(&region->last_look) == LOOK_ASKED && atomic_load(&region->stopped) == 0 && !is_reader_gone());
+  errno = saved;
 }
 
 /* What does not fit into an event, in one that comes before it. */

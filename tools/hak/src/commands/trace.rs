@@ -16,8 +16,9 @@ use crate::helpers::Helpers;
 use crate::output;
 use crate::process;
 use crate::trace::arguments::Trace as Arguments;
-use crate::trace::call::{Call, Callers, TIME};
+use crate::trace::call::{Call, Callers, IMAGE, RESIDENT, TIME};
 use crate::trace::region::{Raw, Region};
+use crate::trace::resident::{self, Large};
 use crate::trace::ring::{Order, Sink};
 use crate::trace::write::Writer;
 use crate::trace::{Footer, Header};
@@ -68,6 +69,7 @@ struct Recorder {
 /// What becomes of events.
 struct Record {
     callers: Callers,
+    large: Large,
     writer: Writer,
     /// Why nothing is written any more.
     failed: Option<anyhow::Error>,
@@ -86,6 +88,9 @@ impl Sink for Record {
     #[inline(always)]
     fn event(&mut self, ring: usize, raw: Raw) {
         if let Some(call) = self.callers.call(ring, raw) {
+            if call.size >= resident::LARGE || matches!(call.op, RESIDENT | IMAGE) {
+                self.large.note(&call);
+            }
             self.write(&call);
         }
     }
@@ -96,7 +101,8 @@ impl Sink for Record {
 
 impl Recorder {
     fn new(writer: Writer) -> Recorder {
-        Recorder { order: Order::new(), record: Record { callers: Callers::default(), writer, failed: None } }
+        let record = Record { callers: Callers::default(), large: Large::default(), writer, failed: None };
+        Recorder { order: Order::new(), record }
     }
 
     /// Until the program has ended.
@@ -104,7 +110,14 @@ impl Recorder {
         let mut idle = 0;
         loop {
             let ended = family.poll();
+            let is_last_look = region.is_last_look();
             let count = self.drain(region, ended.is_some());
+            if is_last_look {
+                for call in self.record.large.resident(region.traced()) {
+                    self.record.write(&call);
+                }
+                region.has_looked();
+            }
             if let Some(status) = ended {
                 return status;
             }
@@ -132,7 +145,7 @@ impl Recorder {
             0 if !good => SOMETHING_FAILED,
             code => code,
         };
-        let Record { callers, writer, failed } = self.record;
+        let Record { callers, writer, failed, .. } = self.record;
         let events = writer.events;
         if failed.is_some() {
             return Ok(code(false));

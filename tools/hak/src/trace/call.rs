@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use crate::trace::columns::MOST_THREADS;
 use crate::trace::region::Raw;
 
-/// As helpers/trace_ring.h numbers them; a file has `IMAGE` to `REALLOC_TO`, and `TIME`.
+/// As helpers/trace_ring.h numbers them; a file has `IMAGE` to `REALLOC_TO`, `RESIDENT` and `TIME`.
 pub const THREAD: u8 = 1;
 pub const IMAGE: u8 = 2;
 pub const MALLOC: u8 = 3;
@@ -18,6 +18,9 @@ pub const REALLOC_FROM: u8 = 7;
 pub const REALLOC_TO: u8 = 8;
 const ALIGNMENT: u8 = 9;
 const SIZE: u8 = 10;
+/// `size` is how many bytes of the pages of the large block at that address are resident, which goes next or has stayed
+/// until the end.
+pub const RESIDENT: u8 = 11;
 /// `size` is so many microseconds since the start.
 pub const TIME: u8 = 15;
 
@@ -91,7 +94,7 @@ impl Callers {
                 of.size = Some(raw.more());
                 None
             }
-            IMAGE..=REALLOC_TO => {
+            IMAGE..=REALLOC_TO | RESIDENT => {
                 let size = of.size.take().unwrap_or(raw.size);
                 let alignment = if raw.op == ALIGNED { std::mem::take(&mut of.alignment) } else { 0 };
                 of.is_plain = of.alignment == 0;

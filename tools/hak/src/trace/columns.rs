@@ -8,7 +8,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::trace::call::{ALIGNED, CALLOC, Call, FREE, IMAGE, MALLOC, REALLOC_FROM, REALLOC_TO, TIME};
+use crate::trace::call::{ALIGNED, CALLOC, Call, FREE, IMAGE, MALLOC, REALLOC_FROM, REALLOC_TO, RESIDENT, TIME};
 use crate::trace::numbers::{Column, fold, put, take, take_signed};
 use crate::trace::predict::Predictor;
 
@@ -129,6 +129,10 @@ impl Encoder {
         if call.op == TIME {
             self.others.put(call.size.saturating_sub(self.memory.microseconds));
             self.memory.microseconds = call.size.max(self.memory.microseconds);
+        } else if call.op == RESIDENT {
+            let (_, freed) = self.memory.predictor.free(call.thread);
+            self.addresses.put(fold(difference(call.address >> 4, freed)));
+            self.others.put(call.size);
         }
     }
 
@@ -211,6 +215,12 @@ impl Memory {
                 call.size = self.microseconds;
             }
             (IMAGE, 0) => {}
+            (RESIDENT, 0) => {
+                let (_, freed) = self.predictor.free(thread);
+                let address = freed.wrapping_add(take_signed(&mut columns[ADDRESSES])?.cast_unsigned());
+                call.address = address << 4;
+                call.size = take(&mut columns[OTHERS])?;
+            }
             (MALLOC | CALLOC | ALIGNED | REALLOC_TO, how @ (0 | REFUSED | FORETOLD)) => {
                 call.size = take(&mut columns[SIZES])?;
                 if call.op == ALIGNED {
@@ -246,6 +256,7 @@ mod tests {
             let size = number * number * 1000;
             at(op, 0x7000_0000_0000 + size * 16, size, alignment);
             at(TIME, 0, number * 10, 0);
+            at(RESIDENT, 0x7000_0000_0000 + size * 16, number * 4096, 0);
             at(FREE, 0x7000_0000_0000 + size / 2 * 16, 0, 0);
             at(MALLOC, 0x7000_0000_0000 + number / 2 * 32, number / 8, 0);
             at(REALLOC_FROM, 0x7000_0000_0000 + number / 2 * 32, 0, 0);

@@ -164,7 +164,7 @@ impl Walk {
 
     fn step(&mut self, event: &Event) {
         let facts = &mut self.facts;
-        if !matches!(event.what, What::Time { .. }) {
+        if !matches!(event.what, What::Time { .. } | What::Resident { .. }) {
             facts.events += 1;
             self.threads.insert(event.thread);
         }
@@ -202,6 +202,7 @@ impl Walk {
                 }
             }
             What::Refused { .. } => facts.refused += 1,
+            What::Resident { .. } => {}
             What::Time { microseconds } => self.microseconds = microseconds,
             What::Image => self.live = Live::default(),
         }

@@ -12,6 +12,7 @@ pub mod predict;
 pub mod read;
 pub mod region;
 pub mod replay;
+pub mod resident;
 pub mod resolve;
 pub mod ring;
 pub mod segments;
@@ -39,6 +40,12 @@ pub enum What {
     },
     Free {
         block: u64,
+    },
+    /// So many bytes of the pages of a large block are resident, as it goes next or has stayed until the end. What the
+    /// last one says of a block, before it is freed or reallocated, is what counts.
+    Resident {
+        block: u64,
+        bytes: u64,
     },
     /// A request that was refused.
     Refused {

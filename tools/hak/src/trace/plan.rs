@@ -23,6 +23,7 @@ const REALLOC: u32 = 3;
 const FREE: u32 = 4;
 const WAS: u32 = 5;
 const SEGMENT: u32 = 6;
+const USED: u32 = 7;
 const STEP_BYTES: usize = 16;
 const HEAD_BYTES: usize = 40;
 const THREAD_BYTES: usize = 24;
@@ -62,15 +63,15 @@ pub struct Plan {
     pub command: Vec<String>,
 }
 
-/// Reads the trace twice: how long each thread's part is has to be known before they are written. And, of several
-/// threads, once before that: where segments end depends on the peak.
+/// Reads the trace three times: how much of large blocks the program used, and how much was live at the peak, has to be
+/// known before their allocations are, and how long each thread's part is before they are written.
 pub fn make(trace: &Path, to: &Path) -> Result<Plan> {
     let mut first = Builder::with_peak(None);
     first.through(trace, |_, _| Ok(()))?;
     // Of one thread, segments do not matter.
     let peak = (first.parts.iter().flatten().count() > 1).then_some(first.segments.most_live);
     let mut counts = Vec::<u64>::new();
-    let mut first = Builder::with_peak(peak);
+    let mut first = Builder { resident: first.seen, ..Builder::with_peak(peak) };
     let reader = first.through(trace, |thread, _| {
         if thread >= counts.len() {
             counts.resize(thread + 1, 0);
@@ -108,7 +109,8 @@ pub fn make(trace: &Path, to: &Path) -> Result<Plan> {
         buffer.clear();
         Ok(())
     };
-    Builder::with_peak(peak).through(trace, |thread, step| {
+    let mut second = Builder { resident: first.resident, ..Builder::with_peak(peak) };
+    second.through(trace, |thread, step| {
         buffers[thread].extend_from_slice(&step.bytes());
         if buffers[thread].len() >= BUFFER { flush(&mut buffers[thread], &mut offsets[thread]) } else { Ok(()) }
     })?;
@@ -119,8 +121,11 @@ pub fn make(trace: &Path, to: &Path) -> Result<Plan> {
 #[derive(Default)]
 struct Builder {
     events: u64,
-    /// By block: its slot and size.
-    live: HashMap<u64, (u32, u64), BuildHasherDefault<AddressHasher>>,
+    /// By block: its slot and size, and which event gave it that size.
+    live: HashMap<u64, (u32, u64, u64), BuildHasherDefault<AddressHasher>>,
+    /// By event: how much of the block is resident in the end, where that is not all. What an earlier reading has seen.
+    resident: HashMap<u64, u64>,
+    seen: HashMap<u64, u64>,
     free: Vec<u32>,
     /// By slot: how many calls have been about it.
     turns: Vec<u32>,
@@ -162,13 +167,23 @@ impl Builder {
                 }
                 return Ok(());
             }
+            What::Resident { block, bytes } => {
+                if let Some((_, size, event)) = self.live.get(&block) {
+                    self.seen.insert(*event, bytes.min(*size));
+                }
+                return Ok(());
+            }
             _ => {}
         }
         let (allocated, freed) = self.bytes(event);
         let segment = self.segments.of(thread, allocated, freed)?;
         self.begin_segment(thread, segment, out)?;
+        let index = self.events;
         self.events += 1;
         let mut say = |step| out(thread as usize, step);
+        if let Some(bytes) = self.resident.get(&index) {
+            say(Step { what: USED, slot: 0, turn: 0, size: *bytes, log2: 0 })?;
+        }
         match event.what {
             What::Allocate { block, kind, size, alignment, .. } => {
                 let what = match kind {
@@ -185,18 +200,18 @@ impl Builder {
                         u32::try_from(self.turns.len() - 1)?
                     }
                 };
-                ensure!(self.live.insert(block, (slot, size)).is_none(), "a block is allocated twice");
+                ensure!(self.live.insert(block, (slot, size, index)).is_none(), "a block is allocated twice");
                 say(Step { what, slot, turn: self.turn(slot), size, log2 })
             }
             What::Reallocate { block, size, .. } => {
                 let of = self.live.get_mut(&block).context("a block that is not live is reallocated")?;
-                let (slot, was) = *of;
-                of.1 = size;
+                let (slot, was, _) = *of;
+                *of = (slot, size, index);
                 say(Step { what: WAS, slot, turn: 0, size: was, log2: 0 })?;
                 say(Step { what: REALLOC, slot, turn: self.turn(slot), size, log2: 0 })
             }
             What::Free { block } => {
-                let (slot, _) = self.live.remove(&block).context("a block that is not live is freed")?;
+                let (slot, ..) = self.live.remove(&block).context("a block that is not live is freed")?;
                 self.free.push(slot);
                 say(Step { what: FREE, slot, turn: self.turn(slot), size: 0, log2: 0 })
             }
@@ -212,7 +227,7 @@ impl Builder {
 
     /// What it allocates and frees. `realloc` may have both blocks for a while.
     fn bytes(&self, event: &Event) -> (u64, u64) {
-        let was = |block| self.live.get(&block).map_or(0, |(_, size)| size.saturating_add(BLOCK_BYTES));
+        let was = |block| self.live.get(&block).map_or(0, |(_, size, _)| size.saturating_add(BLOCK_BYTES));
         match event.what {
             What::Allocate { size, .. } => (size.saturating_add(BLOCK_BYTES), 0),
             What::Reallocate { block, size, .. } => (size.saturating_add(BLOCK_BYTES), was(block)),

@@ -12,7 +12,7 @@ use crate::failure::{BAD_INPUT, failure};
 use crate::trace::call::Call;
 use crate::trace::columns::{Decoder, MOST_CALLS};
 use crate::trace::resolve::Resolver;
-use crate::trace::write::{CALLS, FOOTER, HEADER, MAGIC};
+use crate::trace::write::{CALLS, FOOTER, HEADER, MAGIC, OLD_VERSION};
 use crate::trace::{Event, Footer, Header};
 
 /// More than any part has: a call has at most this many bytes.
@@ -42,12 +42,14 @@ impl Reader {
         let mut input = BufReader::new(file);
         let mut magic = [0; 16];
         let length = read_most(&mut input, &mut magic).map_err(|error| bad(&error))?;
-        if length == magic.len() && magic[..15] == MAGIC[..15] && magic[15] != MAGIC[15] {
-            let (version, own) = (char::from(magic[15]), char::from(MAGIC[15]));
-            return Err(bad(&format!("it is a trace of version {version:?}, and this hak reads version {own:?}")));
-        }
-        if magic != *MAGIC {
+        if length < magic.len() || magic[..15] != MAGIC[..15] {
             return Err(bad(&"it is no trace of hak trace"));
+        }
+        if ![OLD_VERSION, MAGIC[15]].contains(&magic[15]) {
+            let [version, old, own] = [magic[15], OLD_VERSION, MAGIC[15]].map(char::from);
+            let message =
+                format!("it is a trace of version {version:?}, and this hak reads versions {old:?} and {own:?}");
+            return Err(bad(&message));
         }
         let mut decompressor = Decompressor::new()?;
         let header = match part(&mut input, &mut decompressor) {
@@ -205,6 +207,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_the_version_before_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace");
+        written(&path, 1000);
+        let mut bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes[15], MAGIC[15]);
+        bytes[15] = OLD_VERSION;
+        std::fs::write(&path, &bytes).unwrap();
+        let (count, reader) = read(&path);
+        assert_eq!((count, reader.damage), (1000, None));
+    }
+
+    #[test]
     fn what_is_behind_the_end_is_noticed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("trace");
@@ -243,7 +258,10 @@ mod tests {
         };
         assert!(error(b"").contains("it is no trace"));
         assert!(error(&[b'x'; 100]).contains("it is no trace"));
-        assert!(error(b"hakmem trace\r\n\x1a1 and more").contains("of version '1', and this hak reads version '2'"));
+        assert!(
+            error(b"hakmem trace\r\n\x1a1 and more")
+                .contains("of version '1', and this hak reads versions '2' and '3'")
+        );
         assert!(error(MAGIC).contains("no header"));
         assert!(error(&[MAGIC, &b"H\xff\xff\xff\xff\xff\xff\xff\xff"[..]].concat()).contains("too long"));
         assert!(Reader::open(directory.path()).is_err());

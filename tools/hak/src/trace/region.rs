@@ -16,7 +16,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 pub const RINGS: usize = 1024;
 pub const RING_EVENTS: u64 = 32768;
 const MAGIC: u64 = 0x3145_4341_5254_4b48;
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const HEADER_BYTES: usize = 4096;
 const RING_BYTES: usize = 128;
@@ -35,6 +35,10 @@ const LOST: usize = 200;
 const TRACED: usize = 208;
 const GIVEN_UP: usize = 212;
 const MARK: usize = 216;
+const LAST_LOOK: usize = 220;
+/// What stands there.
+const LOOK_ASKED: u32 = 1;
+const LOOK_DONE: u32 = 2;
 /// Places in a ring.
 const HEAD: usize = 0;
 const TAIL: usize = 64;
@@ -155,6 +159,23 @@ impl Region {
         caught.is_none_or(|caught| caught.checked_shr(bit).unwrap_or(0) & 1 == 1)
     }
 
+    /// Whether a program that ends waits for a last look at its memory.
+    pub fn is_last_look(&self) -> bool {
+        self.word(LAST_LOOK).load(Ordering::SeqCst) == LOOK_ASKED
+    }
+
+    /// It need not wait any more.
+    pub fn has_looked(&self) {
+        let word = self.word(LAST_LOOK);
+        word.store(LOOK_DONE, Ordering::SeqCst);
+        Region::wake(word);
+    }
+
+    /// The process that records.
+    pub fn traced(&self) -> u32 {
+        self.word(TRACED).load(Ordering::SeqCst)
+    }
+
     pub fn lost(&self) -> u64 {
         self.long(LOST).load(Ordering::Relaxed)
     }
@@ -219,7 +240,10 @@ impl Region {
     }
 
     fn wake_writer(&self, ring: usize) {
-        let word = self.word(Region::ring(ring) + TAIL_WORD);
+        Region::wake(self.word(Region::ring(ring) + TAIL_WORD));
+    }
+
+    fn wake(word: &AtomicU32) {
         // SAFETY: FUTEX_WAKE reads nothing but the address of the word.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX, 0usize, 0usize, 0) };
     }

@@ -16,7 +16,7 @@ use crate::proof::Proof;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Touch {
-    /// Write into each page of each block
+    /// Write into each page of each block, as far as the trace does not say that the program did not
     All,
     /// Write into the first and the last byte of each block
     Ends,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::trace::call::{ALIGNED, CALLOC, Call, FREE, IMAGE, MALLOC, REALLOC_FROM, TIME};
+use crate::trace::call::{ALIGNED, CALLOC, Call, FREE, IMAGE, MALLOC, REALLOC_FROM, RESIDENT, TIME};
 use crate::trace::{Event, Kind, What};
 
 /// Calls of `realloc` that one thread can be in at a time, by signal handlers. A thread that left one in the middle
@@ -51,6 +51,12 @@ impl Resolver {
                 say(What::Image);
             }
             TIME => say(What::Time { microseconds: call.size }),
+            // Of a block that is not known, the free that follows says so.
+            RESIDENT => {
+                if let Some(&block) = self.live.get(&call.address) {
+                    say(What::Resident { block, bytes: call.size });
+                }
+            }
             MALLOC => self.allocated(call, Kind::Malloc, &mut say),
             CALLOC => self.allocated(call, Kind::Calloc, &mut say),
             ALIGNED => self.allocated(call, Kind::Aligned, &mut say),
@@ -120,7 +126,7 @@ impl Resolver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::call::REALLOC_TO;
+    use crate::trace::call::{REALLOC_TO, RESIDENT};
 
     fn resolve(calls: &[(u32, u8, u64, u64)]) -> (Vec<Event>, Resolver) {
         let mut resolver = Resolver::default();
@@ -174,6 +180,24 @@ mod tests {
             reallocate(0, 50, 64),
             reallocate(0, 70, 80),
         ];
+        assert_eq!(events.iter().map(|event| event.what).collect::<Vec<_>>(), expected);
+        assert_eq!((resolver.unknown, resolver.implied), (0, 0));
+    }
+
+    #[test]
+    fn what_is_resident_is_of_the_block_that_is_there() {
+        let (events, resolver) = resolve(&[
+            (0, RESIDENT, 16, 1),
+            (0, MALLOC, 16, 5),
+            (1, RESIDENT, 16, 2),
+            (0, REALLOC_FROM, 16, 0),
+            (0, RESIDENT, 16, 3),
+            (0, REALLOC_TO, 32, 6),
+            (0, RESIDENT, 32, 4),
+        ]);
+        let resident = |bytes| What::Resident { block: 0, bytes };
+        let reallocated = What::Reallocate { block: 0, size: 6, address: 32 };
+        let expected = [allocate(0, 5, 16), resident(2), reallocated, resident(4)];
         assert_eq!(events.iter().map(|event| event.what).collect::<Vec<_>>(), expected);
         assert_eq!((resolver.unknown, resolver.implied), (0, 0));
     }

@@ -12,12 +12,14 @@ use zstd::bulk::Compressor;
 use zstd::zstd_safe::{CParameter, compress_bound};
 
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
-use crate::trace::call::{Call, REALLOC_FROM, TIME};
+use crate::trace::call::{Call, REALLOC_FROM, RESIDENT, TIME};
 use crate::trace::columns::{Encoder, MOST_CALLS};
 use crate::trace::{Footer, Header};
 
 /// The last letter is the version.
-pub const MAGIC: &[u8; 16] = b"hakmem trace\r\n\x1a2";
+pub const MAGIC: &[u8; 16] = b"hakmem trace\r\n\x1a3";
+/// Of the version before, which differs in that it has no `RESIDENT`.
+pub const OLD_VERSION: u8 = b'2';
 pub const HEADER: u8 = b'H';
 pub const CALLS: u8 = b'C';
 pub const FOOTER: u8 = b'F';
@@ -63,7 +65,7 @@ impl Writer {
     /// Once it returns true, `flush` has to be called.
     #[inline(always)]
     pub fn add(&mut self, call: &Call) -> bool {
-        self.events += u64::from(call.op != TIME && call.op != REALLOC_FROM);
+        self.events += u64::from(!matches!(call.op, TIME | REALLOC_FROM | RESIDENT));
         self.encoder.add(call);
         self.encoder.pending() == MOST_CALLS
     }

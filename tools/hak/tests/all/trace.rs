@@ -195,7 +195,9 @@ fn what_is_recorded_on_another_machine_is_read() {
         }
         void hak_free(void *block) { __libc_free(block); }
         void hak_free_sized(void *block, size_t bytes) { __libc_free(block); }
-        void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) { __libc_free(block); }";
+        void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) { __libc_free(block); }
+        size_t malloc_usable_size(void *);
+        size_t hak_usable_size(const void *block) { return malloc_usable_size((void *)block); }";
     let bench = Bench::new();
     let compiled = |name: &str, source: &str, words: &[&str]| {
         let file = bench.path(&format!("{name}.c"));

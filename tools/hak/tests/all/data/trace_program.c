@@ -15,6 +15,8 @@
  *             how much more it had at its peak than at its start, in KiB
  *   hold N SIZE    N threads at a time write 16 blocks of SIZE bytes, and free them when all have done so; it
  *             prints how much more it had at its peak than when the threads had been started, in KiB
+ *   partly    64 blocks of 1 MiB and more, of which it writes a fifth; a half of them it frees, and prints how much more it
+ *             had at its peak than at its start, in KiB
  *   short N   N threads, one after the other, that allocate one block, which the first thread frees
  *
  * SPDX-License-Identifier: MIT
@@ -186,6 +188,19 @@ static void grow(size_t mib) {
   printf("%ld\n", status("VmHWM:") - before);
 }
 
+static void partly(void) {
+  enum { COUNT = 64, MIB = 1 << 20 };
+  char *blocks[COUNT];
+  long before = status("VmRSS:");
+  for (int i = 0; i < COUNT; i++) {
+    blocks[i] = i % 3 == 0 ? calloc(1, MIB) : malloc(MIB);
+    memset(blocks[i], 1, 100000 + (size_t)i * 4000);
+    if (i % 4 == 0) blocks[i] = realloc(blocks[i], (size_t)MIB * 5);
+  }
+  for (int i = 0; i < COUNT; i += 2) free(blocks[i]);
+  printf("%ld\n", status("VmHWM:") - before);
+}
+
 static pthread_barrier_t together;
 static void *hold_some(void *argument) {
   size_t size = *(size_t *)argument;
@@ -239,6 +254,7 @@ int main(int count, char **words) {
   if (strcmp(what, "fork") == 0) forks(words[0]);
   if (strcmp(what, "grow") == 0) grow((size_t)atol(words[2]));
   if (strcmp(what, "orphan") == 0) orphan(words[0]);
+  if (strcmp(what, "partly") == 0) partly();
   if (strcmp(what, "filtered") == 0) {
     filter((unsigned)atol(words[2]));
     many(1000000);

@@ -10,6 +10,7 @@
 #include "kept.h"
 #include "metadata.h"
 #include "pages.h"
+#include "returns.h"
 #include "shelf.h"
 #include "zone.h"
 
@@ -22,6 +23,7 @@ enum {
   SHELF_MS = 250,
   LOOK_MS = 20,        /* between looks that found neither that old */
   UNSHELVED_MOST = 32, /* runs that a call takes down */
+  RETURNS_MOST = 64,   /* and that who enters the gate takes in */
   /* Of one call, and of one call to the system: others wait for the kernel's map of the
    * process meanwhile. */
   PURGE_UNITS = SUPERSLAB_UNITS,
@@ -127,6 +129,47 @@ static void give_dirty(unit_t first, size_t units) {
   note_strain(now_ms);
 }
 
+static void give_clean(unit_t first, size_t units) {
+  kept_note_given(units);
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    map_note_huge_page(c.number, false);
+    if (c.mask == UINT32_MAX) map_superslab(c.number)->has_slack = false;
+  }
+  give_units(first, units);
+  charge_gone(units);
+  watch_limits();
+}
+
+/* ---- The gate ------------------------------------------------------------------*/
+
+/* So many of the runs that were given back while it was shut, at most. Returns whether there were any. */
+static HAK_NOINLINE bool take_in(size_t most) {
+  size_t taken = 0;
+  for (unit_t first; taken < most && (first = returns_take()) != 0; taken++) {
+    size_t units = map_record(first)->run_units;
+    if (map_record(first)->returned.is_clean) give_clean(first, units);
+    else give_dirty(first, units);
+  }
+  return taken > 0;
+}
+
+HAK_INLINE void enter(void) {
+  gate_enter(&arena_gate);
+  if (HAK_UNLIKELY(returns_wait())) take_in(RETURNS_MOST);
+}
+void arena_enter(void) {
+  gate_enter(&arena_gate);
+  take_in(SIZE_MAX);
+}
+HAK_INLINE bool enter_soon(void) {
+  if (!gate_enter_soon(&arena_gate)) return false;
+  if (HAK_UNLIKELY(returns_wait())) take_in(RETURNS_MOST);
+  return true;
+}
+void arena_leave(void) { gate_leave(&arena_gate); }
+
+/* ---- Taking ------------------------------------------------------------------------*/
+
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
   if (*first == 0 && may_grow(units)) *first = zone_grow(zone, units, align_units, kept_used_units());
@@ -153,13 +196,27 @@ unit_t arena_take_shelved(unsigned length) {
   return first;
 }
 
+HAK_COLD unit_t arena_take_cut(size_t units, size_t align_units) {
+  unit_t run = shelf_take_longer(units + align_units - 1);
+  if (run == 0) return 0;
+  kept_note_peak();
+  size_t run_units = map_record(run)->run_units;
+  unit_t first = (unit_t)align_up(run, align_units), end = (unit_t)(first + units), run_end = (unit_t)(run + run_units);
+  map_write_words(run, 0, run_units, 0);
+  dense_note_large(-(int64_t)run_units); /* whoever shelved it left them counted */
+  map_record(first)->run_units = (uint32_t)units;
+  if (run_end > end) arena_give(end, run_end - end);
+  if (first > run) arena_give(run, first - run);
+  return first;
+}
+
 /* Takes runs down that were put there until then, so many or so many units. Returns the
  * units. Each under the gate, so that whoever holds it finds every run in its place. */
 static size_t unshelve(uint64_t until_ms, size_t most_runs, size_t most_units) {
   size_t given = 0;
   unsigned at = 0;
   for (unit_t run = 1; run != 0 && most_runs > 0 && given < most_units; most_runs--) {
-    gate_enter(&arena_gate);
+    enter();
     run = shelf_take_old(until_ms, &at);
     size_t units = run != 0 ? map_record(run)->run_units : 0;
     map_write_words(run, 0, units, 0);
@@ -168,7 +225,7 @@ static size_t unshelve(uint64_t until_ms, size_t most_runs, size_t most_units) {
       give_dirty(run, units);
       shelf_note_gone(units);
     }
-    gate_leave(&arena_gate);
+    arena_leave();
     given += units;
   }
   return given;
@@ -180,9 +237,9 @@ static size_t unshelve_all(void) { return unshelve(SHELVED_EVER, SIZE_MAX, SIZE_
  * whether some went. */
 static bool make_room(size_t units) {
   if (!limit_exists() || !limit_is_hard() || !limit_could_ever_allow(units << UNIT_SHIFT)) return false;
-  gate_enter(&arena_gate);
+  enter();
   size_t dirty = dirty_units(), surplus = units + units / 16 + 1; /* and what the tables count for */
-  gate_leave(&arena_gate);
+  arena_leave();
   return dirty > 0 && arena_purge_for(TALLY_LIMITED, (dirty > surplus ? dirty - surplus : 0) << UNIT_SHIFT) > 0;
 }
 
@@ -208,12 +265,13 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
   bool zero = false, may_wait = !lock_is_mine(&arena_gate.lock), has_shelf = true;
   patience_t patience = {0};
   for (;;) {
-    gate_enter(&arena_gate);
+    enter();
     bool found = take_from_any(zone, units, align_units, &first, &zero);
     HAK_ASSERT(!found || atomic32_load_relaxed(map_word(first)) == 0);
-    bool waits = !found && may_wait && may_come(&patience);
-    gate_leave(&arena_gate);
+    bool is_again = !found && take_in(SIZE_MAX), waits = !found && may_wait && may_come(&patience);
+    arena_leave();
     if (found) break;
+    if (is_again) continue;
     if (has_shelf && unshelve_all() > 0) {
       has_shelf = false; /* what others put there meanwhile they may have */
       continue;
@@ -229,9 +287,9 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
 
 void arena_clear_stale(unit_t first, size_t units) {
   FOR_EACH_SUPERSLAB(c, first, units) {
-    gate_enter(&arena_gate); /* other bits of the mask belong to others */
+    enter(); /* other bits of the mask belong to others */
     uint32_t stale = map_superslab(c.number)->stale & c.mask;
-    gate_leave(&arena_gate);
+    arena_leave();
     while (stale != 0) {
       unsigned from = (unsigned)__builtin_ctz(stale);
       uint64_t rest = (uint64_t)stale >> from; /* 64 bits: its complement is never 0 */
@@ -246,33 +304,28 @@ bool arena_widen_end(unit_t first, size_t units, bool wanted) {
   size_t end = first + units, number = end / SUPERSLAB_UNITS;
   uint32_t mask = bit_range32(0, end % SUPERSLAB_UNITS);
   HAK_ASSERT(mask != 0 && number * SUPERSLAB_UNITS >= first);
-  gate_enter(&arena_gate);
+  enter();
   const superslab_t *s = map_superslab(number);
   bool is_news = map_wants_huge_page(number) != wanted && (s->used | s->dirty) == mask && (s->stale & mask) == 0;
   if (is_news) map_note_huge_page(number, wanted);
   if (is_news && wanted) dirty_note_used(first, units);
-  gate_leave(&arena_gate);
+  arena_leave();
   return is_news;
 }
 
-void arena_give(unit_t first, size_t units) {
-  gate_enter(&arena_gate);
-  give_dirty(first, units);
-  gate_leave(&arena_gate);
-}
-
-void arena_give_clean(unit_t first, size_t units) {
-  gate_enter(&arena_gate);
-  kept_note_given(units);
-  FOR_EACH_SUPERSLAB(c, first, units) {
-    map_note_huge_page(c.number, false);
-    if (c.mask == UINT32_MAX) map_superslab(c.number)->has_slack = false;
+/* Without waiting. Who finds the gate shut tries it once more afterwards: nobody else may come. */
+static void give(unit_t first, size_t units, bool is_clean) {
+  if (enter_soon()) {
+    if (is_clean) give_clean(first, units);
+    else give_dirty(first, units);
+  } else {
+    returns_put(first, units, is_clean);
+    if (arena_is_shut() || !enter_soon()) return;
   }
-  give_units(first, units);
-  charge_gone(units);
-  watch_limits();
-  gate_leave(&arena_gate);
+  arena_leave();
 }
+void arena_give(unit_t first, size_t units) { give(first, units, false); }
+void arena_give_clean(unit_t first, size_t units) { give(first, units, true); }
 
 /* Under the gate. At the end of the zone there is always more, if the system grants it. */
 static bool extend(unit_t first, size_t old_units, size_t new_units) {
@@ -290,9 +343,9 @@ static bool extend(unit_t first, size_t old_units, size_t new_units) {
 }
 
 bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
-  gate_enter(&arena_gate);
+  enter();
   bool extended = extend(first, old_units, new_units);
-  gate_leave(&arena_gate);
+  arena_leave();
   return extended;
 }
 
@@ -310,7 +363,7 @@ static size_t claim(uint64_t until_ms, size_t most, unit_t *first) {
 /* `rest`: units behind them that stay claimed, a run of their own from now on; in a child
  * that is forked meanwhile, for good. */
 static void hand_back(unit_t first, size_t units, size_t rest, bool purged) {
-  gate_enter(&arena_gate);
+  enter();
   if (rest > 0) map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
   give_units(first, units);
   if (purged) {
@@ -320,7 +373,7 @@ static void hand_back(unit_t first, size_t units, size_t rest, bool purged) {
     charge_dirty(first, units, dirty_add(first, units, os_now_ms()) - units); /* last in the list: others' turn */
   }
   if (rest == 0 && arena.purges_ended < arena.purges_begun) arena.purges_ended++; /* a child has forgotten it */
-  gate_leave(&arena_gate);
+  arena_leave();
 }
 
 /* Where the system refuses, one locked page may be the reason: the others go. `rest`: as
@@ -349,10 +402,10 @@ static size_t purge(uint64_t until_ms, size_t most, size_t calls, keep_fn *keep_
   size_t purged = 0;
   for (size_t tried = 0; tried < most && calls > 0; calls--) {
     unit_t first;
-    gate_enter(&arena_gate);
+    enter();
     size_t least = keep_least(keep), surplus = dirty_units() > least ? dirty_units() - least : 0;
     size_t units = surplus > 0 ? claim(until_ms, min_size(surplus, min_size(most - tried, PURGE_UNITS)), &first) : 0;
-    gate_leave(&arena_gate);
+    arena_leave();
     if (units == 0) break;
     tried += units;
     purged += purge_claimed(first, units, 0);
@@ -363,47 +416,47 @@ static size_t purge(uint64_t until_ms, size_t most, size_t calls, keep_fn *keep_
 /* Many threads may ask at once, each at every movement of the clock: where nothing was due,
  * they leave the gate alone for a while. */
 size_t arena_tick(uint64_t now_ms) {
-  if (!arena_is_ready() || now_ms < atomic64_load_relaxed(&arena.next_look_ms)) return 0;
-  gate_enter(&arena_gate);
+  if (!arena_is_ready() || now_ms < atomic64_load_relaxed(&arena.next_look_ms) || !enter_soon()) return 0;
   note_strain(now_ms);
   uint64_t age_ms = profile_wait(DIRTY_MS), shelf_ms = profile_wait(SHELF_MS);
   bool is_due = now_ms >= age_ms && dirty_oldest_ms() <= now_ms - age_ms && dirty_units() > kept_for_good_units();
-  gate_leave(&arena_gate);
+  arena_leave();
   size_t shelved = shelf_units() > 0 ? unshelve(now_ms - min_size(shelf_ms, now_ms), UNSHELVED_MOST, SIZE_MAX) : 0;
   size_t purged = is_due ? purge(now_ms - age_ms, PURGE_UNITS, PURGE_CALLS, keep_for_good, 0) : 0;
   if (shelved + purged == 0) atomic64_store_relaxed(&arena.next_look_ms, now_ms + LOOK_MS);
   return (shelved << UNIT_SHIFT) + tally_add(TALLY_AGED, purged);
 }
 
-/* A heap that shrinks need not give back a unit of the SuperSlab in which it stopped to grow. */
-static void give_slack(void) {
+/* A heap that shrinks need not give back a unit of the SuperSlab in which it stopped to grow.
+ * false: the gate is shut. */
+static bool give_slack(void) {
   unit_t first;
-  gate_enter(&arena_gate);
+  if (!enter_soon()) return false;
   size_t units = dirty_add_slack(os_now_ms(), &first);
   if (units > 0) charge_dirty(first, 1, units);
-  gate_leave(&arena_gate);
+  arena_leave();
+  return true;
 }
 
 size_t arena_relieve_now(size_t freed_units) {
   enum { REFUSED_MS = 1000 };
-  if (!arena_is_ready()) return 0;
-  give_slack();
+  if (!arena_is_ready() || !give_slack()) return 0;
   /* What is kept shrinks by an eighth of what was freed. */
   size_t most = 2 * PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
   if (shelf_surplus() > 0) unshelve(SHELVED_EVER, UNSHELVED_MOST, min_size(shelf_surplus(), most));
   size_t purged = tally_add(TALLY_STRAINED, purge(UINT64_MAX, most, calls, keep_share, 0));
-  gate_enter(&arena_gate);
+  enter();
   uint64_t now_ms = os_now_ms();
   if (purged == 0 && dirty_units() > kept_dirty_units()) kept_rest(now_ms + REFUSED_MS);
   note_strain(now_ms);
-  gate_leave(&arena_gate);
+  arena_leave();
   return purged;
 }
 
 void arena_keep(size_t bytes) {
-  gate_enter(&arena_gate);
+  enter();
   kept_tell(bytes);
-  gate_leave(&arena_gate);
+  arena_leave();
 }
 
 size_t arena_yield(size_t freed_units) {
@@ -416,9 +469,9 @@ size_t arena_yield(size_t freed_units) {
 size_t arena_purge_for(tally_t reason, size_t keep_bytes) {
   if (!arena_is_ready()) return 0;
   unshelve_all();
-  gate_enter(&arena_gate);
+  arena_enter();
   size_t most = dirty_units(); /* each once, should the system refuse some */
-  gate_leave(&arena_gate);
+  arena_leave();
   return tally_add(reason, purge(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT));
 }
 
@@ -431,14 +484,14 @@ void arena_after_fork(void) {
 void arena_check(void) {
   if (!arena_is_ready()) return;
   size_t metadata = metadata_committed_bytes();
-  gate_enter(&arena_gate);
+  arena_enter();
   while (arena.purges_ended < arena.purges_begun) { /* by another thread: they are neither free nor anybody's */
-    gate_leave(&arena_gate);
+    arena_leave();
     os_sleep(1);
-    gate_enter(&arena_gate);
+    arena_enter();
   }
   size_t used = invariants_check(arena.has_forked), units = used + dirty_units();
   HAK_CHECK(used == kept_used_units() || arena.has_forked);
   HAK_CHECK(limit_charged() == (units << UNIT_SHIFT) + charge_tables() + metadata || arena.has_forked);
-  gate_leave(&arena_gate);
+  arena_leave();
 }

@@ -12,8 +12,11 @@
  * arena_relieve purge, a bounded amount a call, with the gate open: the units are
  * taken out of the free ones meanwhile.
  *
- * Everything here takes the arena's gate, inside which no other is entered, for a
- * microsecond or so, and is thread-safe.
+ * Everything here is thread-safe, and takes the arena's gate, inside which no other is
+ * entered, for a microsecond or so, or for as long as the heap takes to grow. Where there are
+ * more threads than processors, who is behind it may have lost its own. So giving a run back waits for nobody
+ * (returns.h), arena_tick and arena_relieve leave the work to another time, and layers above
+ * find what they need on the shelf, if anything is there.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -27,6 +30,11 @@
 HAK_C_BEGIN
 
 extern hak_gate_t arena_gate;
+/* Whether somebody is behind the gate. A hint. */
+HAK_INLINE bool arena_is_shut(void) { return gate_is_shut(&arena_gate); }
+/* For those who look: the gate, behind which whatever was given back is the arena's. */
+void arena_enter(void);
+void arena_leave(void);
 
 /* Finds the window at the first call; false while the system refuses it. */
 bool arena_ready(void);
@@ -45,7 +53,7 @@ void arena_clear_stale(unit_t first, size_t units);
  * inside of; what is free of that is slack while one does. Only where nothing else is in it and
  * nothing resident. Returns whether that is news to the system, which the caller tells. */
 bool arena_widen_end(unit_t first, size_t units, bool wanted);
-/* Gives a run back whole. The words of its units are 0 again. */
+/* Gives a run back whole, without waiting for the gate. The words of its units are 0 again. */
 void arena_give(unit_t first, size_t units);
 /* The same for a run that has been mapped anew: it reads as zero, and no huge pages
  * were asked for. */
@@ -53,6 +61,10 @@ void arena_give_clean(unit_t first, size_t units);
 /* Takes a run of that length (shelf.h) that was put on the shelf, without the gate; 0 if there
  * is none. Its words are as they were then, and it may not read as zero. */
 unit_t arena_take_shelved(unsigned length);
+/* A run as arena_take's for who finds the gate shut: a part of a longer one that lies on the
+ * shelf, without the gate. 0 if there is none. It may not read as zero, and arena_clear_stale
+ * does not know what of it. */
+unit_t arena_take_cut(size_t units, size_t align_units);
 /* Makes a run longer in place if the units behind it are free. */
 bool arena_extend(unit_t first, size_t old_units, size_t new_units);
 

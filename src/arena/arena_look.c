@@ -8,16 +8,16 @@ size_t arena_needed_bytes(void) { return kept_needed_units() << UNIT_SHIFT; }
 
 bool arena_has(size_t unit) {
   if (!arena_is_ready() || unit >= the_map.units) return false;
-  gate_enter(&arena_gate);
+  arena_enter();
   bool has = zone_extent((unit_t)unit) != NULL;
-  gate_leave(&arena_gate);
+  arena_leave();
   return has;
 }
 
 arena_usage_t arena_usage(void) {
   arena_usage_t usage = {0};
   if (!arena_is_ready()) return usage;
-  gate_enter(&arena_gate);
+  arena_enter();
   for (zone_id_t z = 0; z < ZONE_COUNT; z++) {
     const zone_t *zone = zone_look(z);
     for (size_t i = 0; i < zone->extent_count; i++)
@@ -28,13 +28,13 @@ arena_usage_t arena_usage(void) {
   usage.used = in_use << UNIT_SHIFT, usage.peak = kept_peak_units() << UNIT_SHIFT;
   usage.dirty = (dirty_units() + kept_used_units() - in_use) << UNIT_SHIFT;
   usage.takes = kept_takes();
-  gate_leave(&arena_gate);
+  arena_leave();
   return usage;
 }
 
 bool arena_next_extent(zone_id_t zone, unit_t *first, unit_t *end) {
   bool found = false;
-  gate_enter(&arena_gate);
+  arena_enter();
   const zone_t *z = zone_look(zone);
   for (size_t i = 0; i < z->extent_count && !found; i++) {
     if (z->extents[i].first < *end || z->extents[i].first == z->extents[i].end) continue;
@@ -42,6 +42,6 @@ bool arena_next_extent(zone_id_t zone, unit_t *first, unit_t *end) {
     *end = z->extents[i].end;
     found = true;
   }
-  gate_leave(&arena_gate);
+  arena_leave();
   return found;
 }

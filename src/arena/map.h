@@ -71,6 +71,10 @@ typedef struct {
     struct {
       unit_t left, right; /* children in the tree of free runs                */
     } free;
+    struct {
+      unit_t next;   /* of those that wait: returns.h                       */
+      bool is_clean; /* it reads as zero                                    */
+    } returned;
     /* A slab. Invariants:
      *   free_count = number of set bits in its free bitmap
      *   in its owner's list of its class  <=>  free_count > 0

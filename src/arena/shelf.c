@@ -10,6 +10,9 @@ atomic32 shelf_opened;
 
 static HAK_RARELY_USED board_t boards[SHELF_LENGTHS];
 
+/* Units of a run of that length; 0: none was there yet. Relaxed: it never changes. */
+static atomic32 length_units[SHELF_LENGTHS];
+
 /* What is known of the runs of a length. Relaxed: a hint, written when it changes alone. */
 enum { NEVER_GIVEN, GIVEN, WANTED_AGAIN };
 static atomic32 demand[SHELF_LENGTHS];
@@ -65,11 +68,13 @@ size_t shelf_surplus(void) {
   return held > most ? held - most : 0;
 }
 
-bool shelf_put(unsigned length, unit_t run) {
+bool shelf_put(unsigned length, unit_t run, bool is_last_resort) {
   size_t more = map_record(run)->run_units;
-  if (!shelf_is_open() || !note_given(length)) return false;
-  if (shelf_units() + more > atomic64_load_relaxed(&units.most)) return false;
+  bool is_wanted = shelf_is_open() && note_given(length) && shelf_units() + more <= atomic64_load_relaxed(&units.most);
+  if (!is_wanted && !is_last_resort) return false;
   uint64_t value = value_of(run, os_now_ms());
+  if (HAK_UNLIKELY(atomic32_load_relaxed(&length_units[length]) == 0))
+    atomic32_store_relaxed(&length_units[length], (uint32_t)more);
   count(0, more);
   for (unsigned i = 0; i < SHELF_PLACES; i++) {
     atomic64 *place = &boards[length].places[i];
@@ -90,6 +95,15 @@ unit_t shelf_take(unsigned length) {
     size_t taken = map_record(run)->run_units;
     count(taken, -taken);
     return run;
+  }
+  return 0;
+}
+
+unit_t shelf_take_longer(size_t least) {
+  for (unsigned length = 0; length < SHELF_LENGTHS; length++) {
+    if (atomic32_load_relaxed(&length_units[length]) < least) continue;
+    unit_t run = shelf_take(length);
+    if (run != 0) return run;
   }
   return 0;
 }

@@ -41,11 +41,14 @@ HAK_INLINE void shelf_open(bool is_open) {
   if (HAK_UNLIKELY(shelf_is_open() != is_open)) atomic32_store_relaxed(&shelf_opened, is_open);
 }
 /* Puts a run of that length on the shelf. The words of its units stay as they are.
- * false: it is not open, is to hold no more, or nobody has missed any. */
-bool shelf_put(unsigned length, unit_t run);
+ * false: there is no place; or, but as a last resort, it is not open, is to hold no more, or
+ * nobody has missed any. */
+bool shelf_put(unsigned length, unit_t run, bool is_last_resort);
 /* A run of that length; 0 if there is none. Its words and its record are as they were
  * when it was put there. It may not read as zero. */
 unit_t shelf_take(unsigned length);
+/* The same of the first length of so many units or more of which there is one. */
+unit_t shelf_take_longer(size_t least);
 /* Somebody wanted a run of that length, and found none that would do. One that was given
  * before and is wanted again is worth a place; others, as all that are given at the end of a
  * program's work, serve everybody in the arena. So do those of a length of which one lay

@@ -30,14 +30,20 @@ HAK_INLINE void spin_pause(void) {
 #endif
 }
 
+/* Acquire: pairs with the release in lock_release. */
+HAK_INLINE bool acquire_within_spin(hak_lock_t *lock, uint32_t self) {
+  for (int i = 0; i < SPINS; i++) {
+    uint32_t nobody = 0;
+    if (atomic32_load_relaxed(&lock->state) == 0 && atomic32_cas_acquire(&lock->state, &nobody, self)) return true;
+    spin_pause();
+  }
+  return false;
+}
+
 HAK_NOINLINE void hak_lock_wait(hak_lock_t *lock) {
   uint32_t self = thread_number();
   if (HAK_UNLIKELY(lock_is_mine(lock))) hak_reentered();
-  for (int i = 0; i < SPINS; i++) {
-    uint32_t expected = 0;
-    if (atomic32_load_relaxed(&lock->state) == 0 && atomic32_cas_acquire(&lock->state, &expected, self)) return;
-    spin_pause();
-  }
+  if (acquire_within_spin(lock, self)) return;
   for (;;) {
     uint32_t state = atomic32_load_relaxed(&lock->state);
     if (state == 0) {
@@ -90,6 +96,9 @@ static bool held_by_this_fork(void) {
 
 void gate_enter(hak_gate_t *gate) {
   if (!held_by_this_fork()) lock_acquire(&gate->lock);
+}
+bool gate_enter_soon(hak_gate_t *gate) {
+  return held_by_this_fork() || (!lock_is_mine(&gate->lock) && acquire_within_spin(&gate->lock, thread_number()));
 }
 void gate_leave(hak_gate_t *gate) {
   if (!held_by_this_fork()) lock_release(&gate->lock);

@@ -79,12 +79,18 @@ typedef struct {
 } hak_gate_t;
 
 void gate_enter(hak_gate_t *gate);
+/* The same without sleeping. false: somebody has been behind it for longer than a thread that runs
+ * is, or the calling thread is. For what can be done otherwise, or later. */
+bool gate_enter_soon(hak_gate_t *gate);
 void gate_leave(hak_gate_t *gate);
 /* Whether a thread may sleep until the gate is open, which the calling thread holds. Relaxed:
  * a hint. */
 HAK_INLINE bool gate_is_awaited(const hak_gate_t *gate) {
   return (atomic32_load_relaxed(&gate->lock.state) & LOCK_CONTENDED) != 0;
 }
+
+/* Whether some thread is behind it. Relaxed: a hint. */
+HAK_INLINE bool gate_is_shut(const hak_gate_t *gate) { return atomic32_load_relaxed(&gate->lock.state) != 0; }
 
 /* Closes all gates, which are given in locking order, before a fork. */
 void gates_close(hak_gate_t *const gates[], size_t count);

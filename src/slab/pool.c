@@ -203,6 +203,11 @@ void pool_enter(void) {
   gate_enter(&pool_gate);
   if (HAK_UNLIKELY(is_pending())) settle_fork();
 }
+bool pool_enter_soon(void) {
+  if (!gate_enter_soon(&pool_gate)) return false;
+  if (HAK_UNLIKELY(is_pending())) settle_fork();
+  return true;
+}
 void pool_leave(void) {
   shelf_open(pool_attached_count() > 1);
   gate_leave(&pool_gate);
@@ -401,8 +406,7 @@ static bool adopt_elsewhere(const node_t *here, owner_t *owner, unsigned size_cl
 bool pool_adopt(owner_t *owner, unsigned size_class) {
   if (size_class_is_single(size_class)) return false;
   if (pool_owner_count() > 1) atomic32_store_relaxed(&owner->node, node_here());
-  if (!may_have_pooled()) return false;
-  pool_enter();
+  if (!may_have_pooled() || !pool_enter_soon()) return false;
   node_t *here = node_of(owner);
   bool adopted = adopt_on(here, owner, size_class);
   if (!adopted && has_too_much_elsewhere(here)) adopted = adopt_elsewhere(here, owner, size_class);
@@ -421,12 +425,12 @@ bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class) {
  * They go to an owner that is in no stack, so no thread that begins ever gets it, and
  * are adopted from there.                                                          */
 void pool_prepare_to_disown(const owner_t *from) {
-  node_t *node = node_of(from);
+  node_t *node = node_of(from); /* once: its thread may run, and be elsewhere now */
   if (orphanage_id(node) != 0) return;
   owner_t *owner = make();
   if (owner == NULL) return;
   owner->state = OWNER_POOLED;
-  atomic32_store_relaxed(&owner->node, atomic32_load_relaxed(&from->node));
+  atomic32_store_relaxed(&owner->node, (uint32_t)(node - pool.nodes));
   atomic32_store_relaxed(&node->orphanage, owner->id);
   atomic32_add_alone(&pool.pooled_count, 1);
 }

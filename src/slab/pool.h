@@ -63,6 +63,7 @@ void pool_disown_own(owner_t *owner);
 /* For those who look after owners (tidy.h): the gate, behind which nothing that a fork has
  * left waits to be put in order. */
 void pool_enter(void);
+bool pool_enter_soon(void); /* as gate_enter_soon */
 void pool_leave(void);
 /* A pooled owner's empty slabs are no longer kept for the next thread. The gate is held. */
 void pool_cool(owner_t *owner);

@@ -54,11 +54,18 @@ void slab_tell_arena(owner_t *owner) {
 /* When most of its blocks are free. */
 static uint16_t first_look_at(unsigned capacity) { return (uint16_t)(capacity - capacity / 8 * 3); }
 
+static HAK_NOINLINE unit_t take_run(size_t units, size_t align_units, bool *is_zero) {
+  unit_t run = HAK_UNLIKELY(arena_is_shut()) ? arena_take_cut(units, align_units) : 0;
+  if (HAK_LIKELY(run == 0)) return arena_take(ZONE_SMALL, units, align_units, is_zero);
+  if (is_zero != NULL) *is_zero = false;
+  return run;
+}
+
 /* All blocks of the slab are free; a single one is out. */
 static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   const size_class_t *c = &size_classes[size_class];
   bool single = size_class_is_single(size_class);
-  unit_t slab = arena_take(ZONE_SMALL, c->slab_units, single ? 1 : c->slab_units, is_zero);
+  unit_t slab = take_run(c->slab_units, single ? 1 : c->slab_units, is_zero);
   if (slab == 0) return 0;
   if (single) dense_note_large(c->slab_units);
   unit_record_t *r = map_record(slab);
@@ -275,7 +282,8 @@ bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word) {
   unsigned size_class = word_kind(word);
   if (!atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, size_class))) return false;
   bool is_aside = owner != NULL && owner->puts_aside;
-  if (!is_aside && shelf_put(length_of(size_class), slab)) return true;
+  /* Behind a gate that is shut it would serve nobody. */
+  if (!is_aside && shelf_put(length_of(size_class), slab, arena_is_shut())) return true;
   unmake_slab(slab, size_class);
   give(owner, slab, size_class);
   return true;

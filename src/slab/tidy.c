@@ -112,7 +112,7 @@ tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) 
   bool ends = false;
   tidied_t tidied = TIDY_NOTHING;
   for (uint32_t looked = 0; looked < TIDY_OWNERS && tidied == TIDY_NOTHING && !ends; looked++) {
-    pool_enter();
+    if (!pool_enter_soon()) return TIDY_AWAITED;
     if (turn.next >= made) {
       turn.next = 0;
       atomic64_store_relaxed(&turn.ended_ms, now_ms);

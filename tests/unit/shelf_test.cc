@@ -404,7 +404,7 @@ TEST_F(Shelf, ARunIsOneThreadsAtATime) {
           seen[run].contents++;
           if (seen[run].holder.exchange(0) != me) broken++;
           atomic32_store_relaxed(map_word(run), word_make(0, MID_CLASS_END + length));
-          if (shelf_put(length, run)) mine.pop_back();
+          if (shelf_put(length, run, false)) mine.pop_back();
           else seen[run].holder = me;
         } else {
           const unsigned length = random.below(2) == 0 ? 0 : 15;
@@ -445,7 +445,7 @@ TEST_F(Shelf, OneOfTwoGetsThePlace) {
   constexpr int kRounds = 5000;
   std::vector<void *> blocks = owner.refill(MID_CLASS_END, SHELF_PLACES + 1);
   for (void *block : blocks) atomic32_store_relaxed(map_word(hak_test::slab_of(block)), word_make(0, MID_CLASS_END));
-  for (unsigned i = 2; i < blocks.size(); i++) ASSERT_TRUE(shelf_put(0, unit_t(map_unit_of(blocks[i]))));
+  for (unsigned i = 2; i < blocks.size(); i++) ASSERT_TRUE(shelf_put(0, unit_t(map_unit_of(blocks[i])), false));
   std::atomic<int> arrived{0};
   const auto meet = [&](int count) {
     arrived++;
@@ -459,7 +459,7 @@ TEST_F(Shelf, OneOfTwoGetsThePlace) {
       unit_t mine = unit_t(map_unit_of(blocks[me]));
       for (int round = 0; round < kRounds; round++) {
         meet(4 * round + 2);
-        const bool was_put = shelf_put(0, mine);
+        const bool was_put = shelf_put(0, mine, false);
         put[me][round] = was_put;
         meet(4 * round + 4);
         if (was_put) mine = shelf_take(0); /* any of them */

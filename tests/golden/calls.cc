@@ -34,6 +34,7 @@ KIND(nothing, length = 16; see(nullptr))
 PAIR(16)
 PAIR(1024)
 PAIR(1025)
+PAIR(1041)
 PAIR(4096)
 PAIR(16384)
 PAIR(65536)
@@ -62,6 +63,7 @@ constexpr Kind kKinds[] = {
     ONE(malloc_16, 0),
     ONE(malloc_1024, 0),
     ONE(malloc_1025, 0),
+    ONE(malloc_1041, 0),
     ONE(malloc_4096, 0),
     ONE(malloc_16384, 0),
     ONE(malloc_65536, 0),

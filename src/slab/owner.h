@@ -95,8 +95,8 @@ typedef struct owner {
   int64_t free_bytes; /* in our slabs; what the arena was told last   */
   int64_t free_bytes_told;
   int64_t purged_bytes; /* of free_bytes: purged.h */
-  /* Of slab.c: units of listed slabs of which every block is free; how many these may be beside the only
-   * slab of a class; such as were given to the arena since, and not made again. */
+  /* Of slab.c: units of listed slabs of which every block is free; up to how many of these in all one stays that
+   * is not the only slab of its class; such as were given to the arena since, and not made again. */
   uint32_t empty_units, empty_most, given_units;
   /* Of surplus.h: what was given back and wanted again lately, and when that was halved last;
    * how much is no surplus; whether the free that is going on has found one, and which slabs

@@ -23,7 +23,7 @@ enum {
   PART_STEPS = 64,   /* of a round, some tenths of a millisecond each */
   PURGE_STEPS = 16,  /* of these the first: many threads must not keep dirty memory waiting */
   PAUSE_MS = 1,      /* between some: whoever waits for a gate had better have it */
-  PAUSE_STEPS = 32,  /* at the most without a pause                 */
+  PAUSE_US = 300,    /* of processor time at the most without a pause, but for a step: see rest_if_due */
   LAST_MS = 20,      /* between looks whether it is the last          */
   SLOW_ROUNDS = 6,   /* before it sleeps: what lies idle is given back after a second or two */
   ALONE_MS = 2000,   /* before it ends: programs that start threads do so again soon      */
@@ -51,6 +51,18 @@ static int purge_old(uint64_t now_ms, int most) {
   return steps;
 }
 
+/* A thread that is woken gets a processor soon, and keeps it for a millisecond or more. Who loses it while it has
+ * claimed an owner, or is behind a gate, keeps others waiting until all that are in line have had their turns; so
+ * this one sleeps before it may. */
+static void rest_if_due(bool is_awaited) {
+  static uint64_t rested_ns; /* its processor time when it slept last; another such thread's: then it sleeps at once */
+  uint64_t now_ns = 0;
+  bool is_due = os_thread_time(os_thread_id(), &now_ns) && now_ns - rested_ns > PAUSE_US * 1000;
+  if (!is_due && !is_awaited) return;
+  os_sleep(PAUSE_MS);
+  rested_ns = now_ns;
+}
+
 /* A part of a round: visits owners, and purges. Returns whether there was something to do. */
 static bool visit(void) {
   uint64_t now_ms = os_now_ms();
@@ -59,9 +71,8 @@ static bool visit(void) {
   /* A filter that is installed just now had better find no gate held, see work. */
   for (; steps < PART_STEPS && tidied != TIDY_NOTHING && os_is_unfiltered(); steps++) {
     tidied = tidy_some(now_ms, flush_step, strip_if_unused);
-    if (tidied < TIDY_MORE) continue;
-    worked++;
-    if (tidied == TIDY_AWAITED || worked % PAUSE_STEPS == 0) os_sleep(PAUSE_MS);
+    if (tidied >= TIDY_MORE) worked++;
+    if (tidied != TIDY_NOTHING) rest_if_due(tidied == TIDY_AWAITED);
   }
   int purged = purge_old(now_ms, PART_STEPS - steps);
   steps += purged, worked += purged;

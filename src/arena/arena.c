@@ -196,14 +196,19 @@ unit_t arena_take_shelved(unsigned length) {
   return first;
 }
 
+/* A run that was shelved until now: whoever shelved it left it as a block's. */
+static void forget_shelved(unit_t run, size_t units) {
+  map_write_words(run, 0, units, 0);
+  dense_note_large(-(int64_t)units);
+}
+
 HAK_COLD unit_t arena_take_cut(size_t units, size_t align_units) {
   unit_t run = shelf_take_longer(units + align_units - 1);
   if (run == 0) return 0;
   kept_note_peak();
   size_t run_units = map_record(run)->run_units;
   unit_t first = (unit_t)align_up(run, align_units), end = (unit_t)(first + units), run_end = (unit_t)(run + run_units);
-  map_write_words(run, 0, run_units, 0);
-  dense_note_large(-(int64_t)run_units); /* whoever shelved it left them counted */
+  forget_shelved(run, run_units);
   map_record(first)->run_units = (uint32_t)units;
   if (run_end > end) arena_give(end, run_end - end);
   if (first > run) arena_give(run, first - run);
@@ -219,9 +224,8 @@ static size_t unshelve(uint64_t until_ms, size_t most_runs, size_t most_units) {
     enter();
     run = shelf_take_old(until_ms, &at);
     size_t units = run != 0 ? map_record(run)->run_units : 0;
-    map_write_words(run, 0, units, 0);
     if (run != 0) {
-      dense_note_large(-(int64_t)units); /* whoever shelved it left them counted */
+      forget_shelved(run, units);
       give_dirty(run, units);
       shelf_note_gone(units);
     }

@@ -10,8 +10,6 @@
 #include "remote.h"
 #include "slab.h"
 
-#include <string.h>
-
 hak_gate_t pool_gate;
 
 /* Nodes of the machine's memory that have a pool each; those with higher numbers share them. */
@@ -177,7 +175,6 @@ static HAK_COLD void settle_fork(void) {
     node->free_bytes = 0;
   }
   pool.free_bytes = 0;
-  memset(searches, 0, sizeof searches);
   atomic32_store_relaxed(&pool.pooled_count, 0);
   atomic32_store_relaxed(&pool.warm_count, 0);
   for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {

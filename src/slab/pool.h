@@ -40,12 +40,14 @@ bool pool_after_fork(owner_t *self);
 void pool_settle(void);
 
 /* Takes over a slab of the class with a free block from a pooled owner, or one that was
- * disowned. Looks at a bounded number of them, and goes on there the next time: on the node on which the calling thread runs and,
- * where much lies free on others, on each of those in turn. It is then in the owner's list. */
+ * disowned. Looks at a bounded number of them, and goes on there the next time: on the node
+ * on which the calling thread runs and, where much lies free on others, on each of those in
+ * turn. It is then in the owner's list. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* There is no memory: the same on all other nodes, however little is there. */
 bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class);
-/* What lies free in a pooled owner's slabs, or which of them are listed, may have changed. The gate is held. */
+/* What lies free in a pooled owner's slabs, or which of them are listed, may have changed.
+ * The gate is held. */
 void pool_note(owner_t *owner);
 
 /* Hands slabs of an owner that is claimed (claim.h) to the pool, of which few blocks are in

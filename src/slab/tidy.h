@@ -32,7 +32,7 @@ typedef enum {
   TIDY_NOTHING, /* there is nothing to do before the next round */
   TIDY_DONE,    /* it took time, and that is all                */
   TIDY_MORE,    /* an owner had something to give back, and may have more */
-  TIDY_AWAITED, /* the same, and a thread waited for the gate meanwhile   */
+  TIDY_AWAITED, /* the same, and a thread waited for the gate meanwhile; or the gate was shut */
 } tidied_t;
 /* What waits in pooled owners for a thread that may never come: flushes, collects
  * remote frees, releases empty slabs, those of warm owners too, and does what

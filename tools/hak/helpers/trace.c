@@ -41,9 +41,10 @@ enum { LARGE = 64 << 10, LOOK_PAGES = 1024 };
  * what is resident, that is all of it. */
 static __attribute__((noinline, cold)) void record_resident(void *block) {
   unsigned char pages[LOOK_PAGES];
-  if (!is_on() || hak_usable_size(block) < LARGE) return;
+  size_t bytes = is_on() ? hak_usable_size(block) : 0;
+  if (bytes < LARGE) return;
   int saved = errno;
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = hak_usable_size(block), resident = 0;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), resident = 0;
   for (size_t done = 0; done < bytes;) {
     size_t part = bytes - done < LOOK_PAGES * page ? bytes - done : LOOK_PAGES * page;
     size_t count = (part + page - 1) / page;

@@ -142,6 +142,10 @@ mod tests {
         What::Allocate { block, kind: Kind::Malloc, size, alignment: 0, address }
     }
 
+    fn whats(events: &[Event]) -> Vec<What> {
+        events.iter().map(|event| event.what).collect()
+    }
+
     /// While one thread's `realloc` moves a block, another one gets the address that it leaves.
     #[test]
     fn an_address_is_another_block_as_soon_as_it_is_left() {
@@ -180,7 +184,7 @@ mod tests {
             reallocate(0, 50, 64),
             reallocate(0, 70, 80),
         ];
-        assert_eq!(events.iter().map(|event| event.what).collect::<Vec<_>>(), expected);
+        assert_eq!(whats(&events), expected);
         assert_eq!((resolver.unknown, resolver.implied), (0, 0));
     }
 
@@ -198,7 +202,7 @@ mod tests {
         let resident = |bytes| What::Resident { block: 0, bytes };
         let reallocated = What::Reallocate { block: 0, size: 6, address: 32 };
         let expected = [allocate(0, 5, 16), resident(2), reallocated, resident(4)];
-        assert_eq!(events.iter().map(|event| event.what).collect::<Vec<_>>(), expected);
+        assert_eq!(whats(&events), expected);
         assert_eq!((resolver.unknown, resolver.implied), (0, 0));
     }
 
@@ -224,7 +228,7 @@ mod tests {
             What::Free { block: 1 },
             allocate(2, 8, 32),
         ];
-        assert_eq!(events.iter().map(|event| event.what).collect::<Vec<_>>(), expected);
+        assert_eq!(whats(&events), expected);
         assert_eq!((resolver.unknown, resolver.implied), (2, 1));
     }
 }

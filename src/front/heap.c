@@ -11,7 +11,7 @@ void *the_null_slot[1];
       REPEAT_16(x), x
 static_assert(SIZE_CLASS_COUNT == 145, "the null heap's tables below have so many entries");
 
-const struct sampler the_null_sampler = {0}; /* no trap is below 0 */
+const struct sampler the_null_sampler = {0}; /* nothing is left: sample_push */
 
 /* No owner has such a number: OWNERS_MOST. */
 heap_t the_null_heap = {

@@ -45,9 +45,11 @@ enum { SET_ASIDE_MOST = 4 };
 
 /* Of sample.c: one for each heap that has ever sampled; the_null_sampler, which nobody writes, for all others. */
 struct sampler {
-  uint64_t mean_bytes;   /* that the blocks until the next sample were drawn for; 0: the heap does not sample */
-  const atomic8 *filter; /* record_filter */
-  int32_t trap[SIZE_CLASS_COUNT];
+  uint64_t mean_bytes;             /* that `left` was drawn for; 0: the heap does not sample */
+  const atomic8 *filter;           /* record_filter */
+  uint32_t left[SIZE_CLASS_COUNT]; /* all 0 in a heap that does not sample */
+  int16_t trap[SIZE_CLASS_COUNT];
+  void *aside[SIZE_CLASS_COUNT];
 };
 
 typedef struct heap {

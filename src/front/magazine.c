@@ -142,13 +142,18 @@ HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool *is_zero) {
 /* The block that is given out may be a sample, and of any magazine that stands in. */
 static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool *is_zero) {
   unsigned last = (unsigned)max_size(size_class, size_class_stand_in(size_class));
-  int32_t left[STAND_INS_MOST + 1];
+  size_t before[STAND_INS_MOST + 1];
   HAK_ASSERT(last - size_class <= STAND_INS_MOST);
-  for (unsigned c = size_class; c <= last; c++) left[c - size_class] = sample_hold(heap, c);
+  for (unsigned c = size_class; c <= last; c++) {
+    sample_hold(heap, c);
+    before[c - size_class] = magazine_count(heap, c);
+  }
   void *block = refill(heap, size_class, is_zero);
-  unsigned served = block != NULL ? word_kind(map_lookup(block)) : 0;
-  bool is_sample = block != NULL && sample_count(heap, served, &left[served - size_class]);
-  for (unsigned c = size_class; c <= last; c++) sample_set(heap, c, left[c - size_class]);
+  unsigned served = block != NULL ? word_kind(map_lookup(block)) : size_class;
+  bool is_new = before[served - size_class] == 0;
+  bool is_sample = block != NULL && (is_new ? sample_draw_one(heap, served) : sample_popped(heap, served));
+  if (is_new) sample_draw(heap, served, magazine_count(heap, served));
+  for (unsigned c = size_class; c <= last; c++) sample_set(heap, c);
   if (is_sample) record_allocated(block, size_classes[served].block_bytes, heap->sampler->mean_bytes);
   return block;
 }
@@ -172,12 +177,11 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
 
 HAK_COLD void magazine_push_sampled(heap_t *heap, unsigned size_class, void *block) {
   bool is_on = sample_notice(heap);
-  int32_t left = is_on ? sample_hold(heap, size_class) : 0;
-  /* Full is what has no room for block and trap: else a block would be flushed for each that comes. */
-  size_t count = magazine_count(heap, size_class);
-  bool is_full = is_on && left <= (int32_t)count && count + 1 >= heap->magazines[size_class].capacity;
-  if (is_full || !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
-  if (is_on) sample_set(heap, size_class, left);
+  if (is_on) sample_hold(heap, size_class);
+  if (!magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
+  if (!is_on) return;
+  if (*heap->top[size_class] == block) sample_draw(heap, size_class, 1);
+  sample_set(heap, size_class);
 }
 
 bool magazine_is_full_unused(const heap_t *heap, unsigned size_class) {
@@ -197,10 +201,12 @@ HAK_INLINE size_t flush(heap_t *heap, unsigned size_class, size_t count) {
 }
 
 static HAK_COLD size_t flush_sampled(heap_t *heap, unsigned size_class, size_t count) {
-  if (!sample_is_on(heap) || sample_is_held(heap, size_class)) return flush(heap, size_class, count);
-  int32_t left = sample_hold(heap, size_class);
-  size_t cost = flush(heap, size_class, count);
-  sample_set(heap, size_class, left);
+  if (!sample_is_on(heap)) return flush(heap, size_class, count);
+  bool is_held = sample_is_held(heap, size_class);
+  if (!is_held) sample_hold(heap, size_class);
+  size_t before = magazine_count(heap, size_class), cost = flush(heap, size_class, count);
+  sample_flushed(heap, size_class, before - magazine_count(heap, size_class));
+  if (!is_held) sample_set(heap, size_class);
   return cost;
 }
 
@@ -229,18 +235,18 @@ HAK_LOOKS_ON size_t magazine_count_of_others(const heap_t *heap, unsigned size_c
    * that was never true. */
   size_t count = HAK_LOOK(heap->magazines[size_class].capacity) - (size_t)(limit - top);
   if (count > MAX_CAPACITY) return 0;
-  bool may_have_gaps = HAK_LOOK(heap->owner.stripped) || sample_trap(heap, size_class) != 0;
-  return HAK_UNLIKELY(may_have_gaps) ? count - gaps(top - count, count) : count;
+  return HAK_UNLIKELY(HAK_LOOK(heap->owner.stripped)) ? count - gaps(top - count, count) : count;
 }
 
 /* Every block in the magazine is one of this class, in use as its slab sees it. */
-static void check_blocks(void *const *blocks, size_t count, unsigned size_class, size_t trap, bool is_stripped) {
-  for (size_t i = 0; i < count; i++) {
-    if (blocks[i] == NULL && (is_stripped || i + 1 == trap)) continue;
-    uint32_t word = map_lookup(blocks[i]);
+static void check_blocks(const heap_t *heap, unsigned size_class, size_t count) {
+  for (size_t i = 1; i <= count; i++) {
+    void *block = sample_block_at(heap, size_class, i);
+    if (block == NULL && heap->owner.stripped) continue;
+    uint32_t word = map_lookup(block);
     HAK_CHECK(word_kind(word) == size_class && word_owner(word) != 0);
-    unit_t slab = slab_first_unit((unit_t)map_unit_of(blocks[i]), size_class);
-    int number = slab_block_number(blocks[i], slab, size_class);
+    unit_t slab = slab_first_unit((unit_t)map_unit_of(block), size_class);
+    int number = slab_block_number(block, slab, size_class);
     HAK_CHECK(number >= 0);
     HAK_CHECK((the_map.free_bits[slab][number / 64] >> number % 64 & 1) == 0);
   }
@@ -253,7 +259,7 @@ void magazines_check(const heap_t *heap) {
     size_t count = magazine_count(heap, c);
     HAK_CHECK(slots[0] == NULL && count <= heap->magazines[c].capacity);
     capacity_bytes += (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
-    if (error_ends_program()) check_blocks(slots + 1, count, c, sample_trap(heap, c), heap->owner.stripped);
+    if (error_ends_program()) check_blocks(heap, c, count);
   }
   HAK_CHECK(capacity_bytes == heap->capacity_bytes);
 }

@@ -258,15 +258,16 @@ void record_lone(void *block, size_t bytes) {
 }
 
 /* ---- The end, and forks -----------------------------------------------------------------*/
+enum { NAP_MS = 2 };
 void record_finish(void) {
   if (record_mean() == 0 || record_now() == NULL) return;
   atomic32_store_release(&is_ending, 1);
   /* The second beat from now is of a round that has begun after this was said. */
   uint32_t beat = atomic32_load_relaxed(&record_control.beat);
-  for (int i = 0; i < RECORD_EXIT_MS && record_mean() != 0; i++) {
+  for (int ms = 0; ms < RECORD_EXIT_MS && record_mean() != 0; ms += NAP_MS) {
     bool is_read = atomic64_load_relaxed(&record_control.drained) >= atomic64_load_relaxed(&event_count);
     if (is_read && atomic32_load_relaxed(&record_control.beat) - beat >= 2) return;
-    os_sleep(1);
+    os_sleep(NAP_MS);
   }
 }
 

@@ -2,68 +2,93 @@
 #include "sample.h"
 
 #include "../arena/metadata.h"
-#include "../slab/batch.h"
-#include "../slab/claim.h"
+#include "capacity.h"
 
 #include <string.h>
 
-enum { SAMPLER_BYTES = 1024, LEFT_MOST = 1 << 30 };
+enum { SAMPLER_BYTES = 2048, LEFT_MOST = 1 << 30 };
 static_assert(sizeof(struct sampler) <= SAMPLER_BYTES, "a power of two, as the metadata's arrays");
+static_assert(MAX_CAPACITY <= INT16_MAX, "a trap is the index of a slot");
 
 /* ---- The trap ---------------------------------------------------------------------------*/
-int32_t sample_hold(heap_t *heap, unsigned size_class) {
-  int32_t *trap = &heap->sampler->trap[size_class], at = *trap;
-  int32_t left = (int32_t)magazine_count(heap, size_class) - at;
-  HAK_ASSERT(at != SAMPLE_HELD && left >= 0);
-  *trap = SAMPLE_HELD;
-  if (at <= 0) return left;
-  void **slot = magazine_slots(heap, size_class) + at;
-  HAK_ASSERT(*slot == NULL);
-  *slot = *heap->top[size_class];
-  heap->top[size_class] -= 1;
-  return left;
-}
-
-void sample_set(heap_t *heap, unsigned size_class, int32_t left) {
-  int32_t count = (int32_t)magazine_count(heap, size_class), *trap = &heap->sampler->trap[size_class];
-  if (left < count && count == heap->magazines[size_class].capacity) {
-    void *block = *heap->top[size_class];
-    heap->top[size_class] -= 1;
-    count--;
-    batch_flush(&heap->owner, size_class, &block, 1);
+void sample_hold(heap_t *heap, unsigned size_class) {
+  int16_t *trap = &heap->sampler->trap[size_class];
+  if (*trap <= 0) return;
+  void **slot = magazine_slots(heap, size_class) + *trap;
+  if (slot > heap->top[size_class] || *slot != NULL) { /* in a forked child */
+    *trap = 0;
+    return;
   }
-  *trap = count - left;
-  if (left >= count) return;
-  *trap += 1;
-  void **slots = magazine_slots(heap, size_class);
-  slots[count + 1] = slots[*trap];
-  slots[*trap] = NULL;
-  heap->top[size_class] = slots + count + 1;
+  *slot = heap->sampler->aside[size_class];
+  __atomic_signal_fence(__ATOMIC_RELEASE);
+  *trap = (int16_t) - *trap;
 }
 
-static int32_t draw(uint64_t mean_bytes, unsigned size_class) {
-  return (int32_t)min_size(record_draw(mean_bytes) / size_classes[size_class].block_bytes, LEFT_MOST);
+void sample_set(heap_t *heap, unsigned size_class) {
+  int16_t *trap = &heap->sampler->trap[size_class];
+  if (*trap >= 0) return;
+  void **slot = magazine_slots(heap, size_class) - *trap;
+  HAK_ASSERT(slot <= heap->top[size_class] && *slot != NULL);
+  heap->sampler->aside[size_class] = *slot;
+  *trap = (int16_t) - *trap;
+  __atomic_signal_fence(__ATOMIC_RELEASE);
+  *slot = NULL;
 }
 
-bool sample_count(heap_t *heap, unsigned size_class, int32_t *left) {
+static uint32_t blocks_until(uint64_t mean_bytes, unsigned size_class) {
+  return (uint32_t)min_size(record_draw(mean_bytes) / size_classes[size_class].block_bytes, LEFT_MOST);
+}
+
+void sample_draw(heap_t *heap, unsigned size_class, size_t count) {
+  struct sampler *sampler = heap->sampler;
+  uint32_t *left = &sampler->left[size_class];
+  if (*left >= count) {
+    *left -= (uint32_t)count;
+    return;
+  }
+  sampler->trap[size_class] = (int16_t)(*left - (uint32_t)magazine_count(heap, size_class));
+  *left = blocks_until(sampler->mean_bytes, size_class);
+}
+
+bool sample_draw_one(heap_t *heap, unsigned size_class) {
+  uint32_t *left = &heap->sampler->left[size_class];
   if (*left > 0) {
     *left -= 1;
     return false;
   }
-  *left = draw(heap->sampler->mean_bytes, size_class);
+  *left = blocks_until(heap->sampler->mean_bytes, size_class);
   return true;
+}
+
+bool sample_popped(heap_t *heap, unsigned size_class) {
+  int16_t *trap = &heap->sampler->trap[size_class];
+  size_t count = magazine_count(heap, size_class);
+  if (*trap >= 0 || (size_t) - *trap <= count) return false;
+  *trap = 0;
+  sample_draw(heap, size_class, count);
+  return true;
+}
+
+void sample_flushed(heap_t *heap, unsigned size_class, size_t count) {
+  int16_t *trap = &heap->sampler->trap[size_class];
+  *trap = *trap < 0 && (size_t) - *trap > count ? (int16_t)(*trap + (int)count) : 0;
 }
 
 /* ---- Begin and end ------------------------------------------------------------------------*/
 static void begin(heap_t *heap, uint64_t mean_bytes) {
   heap->sampler->mean_bytes = mean_bytes;
   heap->id_word |= HEAP_SAMPLES;
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) sample_set(heap, c, draw(mean_bytes, c));
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    heap->sampler->left[c] = blocks_until(mean_bytes, c);
+    sample_draw(heap, c, magazine_count(heap, c));
+    sample_set(heap, c);
+  }
 }
 
 static void take_traps_out(heap_t *heap) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) sample_hold(heap, c);
   memset(heap->sampler->trap, 0, sizeof heap->sampler->trap);
+  memset(heap->sampler->left, 0, sizeof heap->sampler->left);
 }
 
 static bool make_sampler(heap_t *heap) {
@@ -107,38 +132,4 @@ bool sample_notice(heap_t *heap) {
   uint64_t wanted = min_size(record_mean(), RECORD_MEAN_MOST), has = sample_is_on(heap) ? heap->sampler->mean_bytes : 0;
   if (HAK_LIKELY(wanted == has && has != 0)) return true;
   return change(heap, wanted);
-}
-
-/* ---- Frees ----------------------------------------------------------------------------------*/
-bool sample_push_over_trap(heap_t *heap, void *block, size_t size_class) {
-  int32_t *trap = &heap->sampler->trap[size_class];
-  void **top = heap->top[size_class] + 1;
-  if (HAK_UNLIKELY(top >= heap->limit[size_class])) return false;
-  owner_enter(&heap->owner);
-  bool is_alone = !claim_is_taken(&heap->owner) && !heap->owner.stripped;
-  if (HAK_LIKELY(is_alone)) {
-    *top = block;
-    heap->top[size_class] = top;
-    void **slot = magazine_slots(heap, (unsigned)size_class) + *trap;
-    slot[0] = slot[1];
-    slot[1] = NULL;
-    *trap += 1;
-  }
-  owner_leave(&heap->owner);
-  return is_alone;
-}
-
-bool sample_free(heap_t *heap, void *block, uint32_t word) {
-  if (!sample_is_on(heap) || heap->sampler->mean_bytes != record_mean() || word_kind(word) >= SIZE_CLASS_COUNT)
-    return false;
-  return sample_push(heap, block, word_kind(word));
-}
-
-/* ---- Looking ----------------------------------------------------------------------------------*/
-HAK_LOOKS_ON size_t sample_trap(const heap_t *heap, unsigned size_class) {
-  if (HAK_LOOK(heap->id_word) < HEAP_SAMPLES) return 0;
-  const struct sampler *sampler = HAK_LOOK(heap->sampler);
-  if (sampler == NULL || HAK_LOOK(sampler->mean_bytes) == 0) return 0;
-  int32_t trap = HAK_LOOK(sampler->trap[size_class]);
-  return trap > 0 ? (size_t)trap : 0;
 }

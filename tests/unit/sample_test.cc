@@ -2,7 +2,9 @@
 #include "layers.h"
 #include "support/process.h"
 
+#include <front/magazine.h>
 #include <front/sample.h>
+#include <front/thread.h>
 
 #include <algorithm>
 #include <cmath>
@@ -112,13 +114,14 @@ TEST_P(SampleShares, AreWhatWasAllocated) {
   EXPECT_EQ(variable("sample.dropped_count"), reader.dropped);
   hak__check_all();
 }
-INSTANTIATE_TEST_SUITE_P(Of, SampleShares,
-                         testing::Values(std::tuple(std::vector<Site>{{64, 1}, {1024, 1}}, 400000, true),
-                                         std::tuple(std::vector<Site>{{64, 63}, {256, 64}, {1024, 16}}, 40000, true),
-                                         std::tuple(std::vector<Site>{{64, 63}, {256, 64}, {1024, 16}}, 40000, false),
-                                         std::tuple(std::vector<Site>{{128, 127}, {512, 128}, {16384, 1}}, 10000, true),
-                                         std::tuple(std::vector<Site>{{4096, 4}, {32768, 3}, {131072, 2}}, 12000,
-                                                    false)));
+INSTANTIATE_TEST_SUITE_P(
+    Of, SampleShares,
+    testing::Values(std::tuple(std::vector<Site>{{64, 1}, {1024, 1}}, 400000, true),
+                    std::tuple(std::vector<Site>{{64, 63}, {256, 64}, {1024, 16}}, 40000, true),
+                    std::tuple(std::vector<Site>{{64, 63}, {256, 64}, {1024, 16}}, 40000, false),
+                    std::tuple(std::vector<Site>{{128, 127}, {512, 128}, {16384, 1}}, 10000, true),
+                    std::tuple(std::vector<Site>{{4096, 4}, {32768, 3}, {131072, 2}}, 12000, false),
+                    std::tuple(std::vector<Site>{{262144, 1}, {393216, 2}, {2097152, 1}}, 20000, true)));
 
 /* Every free of a sample is told, whoever frees, and no other. */
 TEST(Sample, FreesAreTold) {
@@ -171,27 +174,75 @@ TEST(Sample, BeginsAndEndsInARunningThread) {
       hak__check_all();
     }
     hak_free(block);
-    EXPECT_FALSE(sample_may_be_on(the_heap));
     for (int i = 0; i < 1000; i++) hak_free(hak_malloc(100));
+    EXPECT_FALSE(sample_may_be_on(the_heap));
     EXPECT_EQ(variable("sample.event_count"), reader.next);
     hak__check_all();
   });
 }
 
-/* While it samples, the account is right to the byte: a trap is no block. */
+/* A thread that slept from the beginning of a profile to its end is told of it at its next free. */
+TEST(Sample, WhatIsNotWantedAnyMoreDoesNotBegin) {
+  in_thread([] {
+    void *blocks[] = {hak_malloc(100), hak_malloc(100)};
+    ASSERT_FALSE(sample_may_be_on(the_heap));
+    the_heap->id_word |= HEAP_SAMPLES; /* as from outside */
+    for (void *block : blocks) hak_free(block);
+    EXPECT_FALSE(sample_may_be_on(the_heap));
+    hak__check_all();
+  });
+}
+
+/* While it samples, the account is right to the byte: a trap stands for its block. */
 TEST(Sample, TheAccountIsRight) {
   Wanted wanted(2048);
   in_thread([] {
     std::vector<void *> blocks(200);
+    size_t traps = 0;
     for (int i = 0; i < 50; i++) {
       for (void *&block : blocks) block = hak_malloc(64);
       for (void *block : blocks) hak_free(block);
-      size_t counted = 0;
+      size_t counted = 0, empty = 0;
+      std::set<void *> cached;
       for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++)
-        for (void **slot = magazine_slots(the_heap, c) + 1; slot <= the_heap->top[c]; slot++)
-          counted += *slot != nullptr ? size_classes[c].block_bytes : 0;
+        for (size_t slot = 1; slot <= magazine_count(the_heap, c); slot++) {
+          if (magazine_slots(the_heap, c)[slot] == nullptr) empty++;
+          EXPECT_TRUE(cached.insert(sample_block_at(the_heap, c, slot)).second);
+          counted += size_classes[c].block_bytes;
+        }
+      EXPECT_EQ(cached.count(nullptr), 0u);
       EXPECT_EQ(counted, hak_test::cached_bytes(the_heap));
+      traps += empty;
     }
+    EXPECT_GT(traps, 25u) << "the test is void";
+  });
+}
+
+/* What is flushed is the oldest, with the block of the trap if it is among them; and the trap moves down with its block. */
+TEST(Sample, AFlushKnowsTheTrap) {
+  Wanted wanted(2048);
+  in_thread([] {
+    const unsigned size_class = size_class_of(64);
+    size_t moved = 0, gone = 0;
+    for (int i = 0; i < 200; i++) {
+      std::vector<void *> blocks(100);
+      for (void *&block : blocks) block = hak_malloc(64);
+      for (void *block : blocks) hak_free(block);
+      heap_t *heap = thread_enter();
+      const size_t count = magazine_count(heap, size_class), some = count * (i % 10 + 1) / 10;
+      const int trap = heap->sampler->trap[size_class], flushed = static_cast<int>(some);
+      std::vector<void *> before, after;
+      for (size_t slot = 1; slot <= count; slot++) before.push_back(sample_block_at(heap, size_class, slot));
+      magazine_flush(heap, size_class, some);
+      EXPECT_EQ(magazine_count(heap, size_class), count - some);
+      for (size_t slot = 1; slot <= count - some; slot++) after.push_back(sample_block_at(heap, size_class, slot));
+      EXPECT_TRUE(std::equal(after.begin(), after.end(), before.end() - static_cast<std::ptrdiff_t>(after.size())));
+      EXPECT_EQ(heap->sampler->trap[size_class], std::max(trap - flushed, 0));
+      (trap > flushed ? moved : gone) += static_cast<size_t>(trap > 0);
+      thread_leave(heap);
+      hak__check_all();
+    }
+    EXPECT_GT(std::min(moved, gone), 10u) << "the test is void";
   });
 }
 

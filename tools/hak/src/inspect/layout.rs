@@ -62,8 +62,6 @@ pub struct HeapFields {
     pub mail_taken: Field,
     pub state: Field,
     pub stripped: Field,
-    /// With its highest bit while the heap samples: then there is a NULL in its magazines.
-    pub id_word: Field,
     pub process_id: Field,
     pub thread_id: Field,
     pub refills: Field,
@@ -247,7 +245,6 @@ fn heap(root: &Root) -> Result<HeapFields> {
         mail_taken: root.member("heap.mail_taken")?,
         state: root.member("heap.state")?,
         stripped: root.member("heap.stripped")?,
-        id_word: root.member("heap.id_word")?,
         process_id: root.member("heap.process_id")?,
         thread_id: root.member("heap.thread_id")?,
         refills: root.member("heap.refills")?,

@@ -279,7 +279,7 @@ impl Reader<'_> {
     fn gaps(&self, heap: &[u8]) -> Result<Vec<u64>> {
         let fields = &self.layout.heap;
         let mut gaps = vec![0; self.layout.classes.len()];
-        if fields.stripped.of(heap, 0) == 0 && fields.id_word.of(heap, 0) >> 31 == 0 {
+        if fields.stripped.of(heap, 0) == 0 {
             return Ok(gaps);
         }
         for (class, gaps) in gaps.iter_mut().enumerate() {

@@ -66,21 +66,30 @@ impl Recorder {
 
     /// Until `is_over`, or the process ends. What was gathered is kept, whatever happens.
     pub fn gather(&mut self, mut is_over: impl FnMut() -> bool) {
+        let mut knows_of_end = false;
         while !is_over() {
             let started = Instant::now();
-            if let Err(error) = self.step() {
-                // What has ended has no memory; and the library says before that it will.
-                if self.inspected.target.check().is_ok() {
-                    self.profile.failures.push(format!("The profile ended early: {error:#}"));
+            let ends = match self.step() {
+                Ok(ends) => ends,
+                Err(error) => {
+                    // What has ended has no memory; and the library says before that it will.
+                    if self.inspected.target.check().is_ok() {
+                        self.profile.failures.push(format!("The profile ended early: {error:#}"));
+                    }
+                    break;
                 }
-                break;
+            };
+            // Busy as long as there is much: a pause is for those that have little to say. A process that ends waits for
+            // the round after the one in which this was seen.
+            if knows_of_end || !ends {
+                std::thread::sleep(PAUSE.saturating_sub(started.elapsed()));
             }
-            // Busy as long as there is much: a pause is for those that have little to say.
-            std::thread::sleep(PAUSE.saturating_sub(started.elapsed()));
+            knows_of_end = ends;
         }
     }
 
-    fn step(&mut self) -> Result<()> {
+    /// Whether the process is about to end.
+    fn step(&mut self) -> Result<bool> {
         let target = &self.inspected.target;
         let ends = self.ring.is_ending(target)?;
         if !self.ring.is_on(target)? {
@@ -103,7 +112,7 @@ impl Recorder {
         if is_due {
             self.look()?;
         }
-        Ok(())
+        Ok(ends)
     }
 
     fn look(&mut self) -> Result<()> {

@@ -2,7 +2,8 @@
 """Writes the size classes, their slabs and what each wastes (size_class_table.c), and how many
 there are of each kind (size_class_counts.h).
 
-How a size leads to its class is arithmetic in size_class.h; a unit test compares it with the table.
+How a size leads to its class is a table up to 64 KiB, and arithmetic in size_class.h else; a unit test
+compares it with the sizes.
 Usage: generate_size_classes.py [--check] DIRECTORY
 """
 import argparse
@@ -17,11 +18,32 @@ TINY = KIB + 16  # a KiB, and a few bytes of the program's own before or behind 
 def sizes():
     yield 16  # class 0: malloc(0)
     yield from range(16, TINY + 1, 16)
-    for low in (1, 2, 4, 8, 16, 32):  # KiB: mid, eight steps a doubling
-        yield from range(low * KIB * 9 // 8, low * KIB * 2 + 1, low * KIB // 8)
+    for low in (1, 2, 4, 8, 16, 32):  # KiB: mid, eight steps a doubling, and a little above a power of two
+        yield from mid_sizes(low * KIB)
     yield from range(2 * UNIT, MIB + 1, UNIT)  # large: units
     for low in (MIB, 2 * MIB):
         yield from range(low * 9 // 8, low * 2 + 1, low // 8)
+
+
+def mid_sizes(low):
+    """Above `low`, a power of two, and up to the next. Programs put a few bytes of their own beside a
+    power of two, so that has a class which loses little. Above 4 KiB a slab would hold as many blocks of
+    15/8 as of the next power of two; so there it takes that class's place, with as many bytes as 15
+    blocks in the place of 16 have, and what comes next is as large as 14 can be."""
+    eighths = [low * k // 8 for k in range(9, 17)]
+    if low >= 4 * KIB:
+        return [16 * low // 15 & -16, 16 * low // 14 & -64, *eighths[1:6], eighths[7]]
+    return [low * 33 // 32, *eighths] if low == 2 * KIB else eighths
+
+
+def coarse_sizes():
+    """Two steps a doubling, and what 1040 bytes are lent from; units."""
+    yield from (16, 32, 48)
+    for low in (64, 128, 256, 512):
+        yield from (low, low * 3 // 2)
+    yield from (KIB, KIB * 9 // 8)
+    for low in (1, 2, 4, 8, 16, 32):
+        yield from (low * KIB * 3 // 2, low * KIB * 2)
 
 
 def slab_units(size):
@@ -58,8 +80,19 @@ const size_class_t size_classes[SIZE_CLASS_COUNT] = {
         lines.append(f"    /* {index:3} */ {{{size:8}, {units:3}, {blocks:5}, {(1 << 40) // size + 1:13}u}},"
                      f" /* {waste:6.1%} {tail:6.1%} */")
         previous = size if index else 0
-    lines.append("};\n")
+    of = list(sizes())
+    coarse = list(coarse_sizes())
+    lent = [1] + [min([of.index(c, 1) for c in coarse if c >= size], default=index)
+                  for index, size in enumerate(of[1:], 1)]
+    mid = [of.index(min(size for size in of if size >= bytes), 1) for bytes in range(16, UNIT + 1, 16)]
+    lines += ["};", "", *array("size_class_coarser", "SIZE_CLASS_COUNT", lent),
+              "", *array("size_class_of_mid", "MID_MAX_BYTES / 16", mid), ""]
     return "\n".join(lines)
+
+
+def array(name, length, values):
+    return [f"const uint8_t {name}[{length}] = {{",
+            *("    " + " ".join(f"{value}," for value in values[i:i + 24]) for i in range(0, len(values), 24)), "};"]
 
 
 def counts():

@@ -55,6 +55,9 @@ HAK_INLINE void *alloc_class(unsigned size_class) {
 
 HAK_NOINLINE void *alloc_slow(size_t bytes) {
   if (bytes <= TINY_MAX_BYTES) return refill((unsigned)size_class_tiny(bytes), NULL);
+  /* The smaller, the fewer looks at the size. */
+  if (HAK_LIKELY(bytes <= MID_MAX_BYTES)) return alloc_class(size_class_above_tiny(bytes));
+  if (HAK_LIKELY(bytes <= HAK_MIB(1))) return alloc_class(size_class_above_tiny(bytes));
   if (HAK_UNLIKELY(bytes > LARGE_MAX_BYTES)) return alloc_huge(bytes, 1, false);
   return alloc_class(size_class_above_tiny(bytes));
 }

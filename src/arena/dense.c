@@ -76,7 +76,7 @@ static bool has_credit(unit_t first, size_t units) {
 }
 
 /* Whether slabs are full, or what was taken since the last growth went into full ones:
- * the first slab of each class is mostly free, and there are 145 classes. */
+ * the first slab of each class is mostly free, and there are 146 classes. */
 static bool slabs_are_dense(int64_t used_bytes) {
   int64_t free_bytes = (int64_t)atomic64_load_relaxed(&told.free_in_slabs_bytes);
   int64_t more_used = used_bytes - last_growth.used_bytes, more_free = free_bytes - last_growth.free_in_slabs_bytes;

@@ -6,18 +6,18 @@
 void *the_null_slot[1];
 
 #define REPEAT_16(x) x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x
-#define REPEAT_145(x)                                                                                             \
+#define REPEAT_146(x)                                                                                             \
   REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), REPEAT_16(x), \
-      REPEAT_16(x), x
-static_assert(SIZE_CLASS_COUNT == 145, "the null heap's tables below have so many entries");
+      REPEAT_16(x), x, x
+static_assert(SIZE_CLASS_COUNT == 146, "the null heap's tables below have so many entries");
 
 const struct sampler the_null_sampler = {0}; /* nothing is left: sample_push */
 
 /* No owner has such a number: OWNERS_MOST. */
 heap_t the_null_heap = {
     .id_word = 0xFFFFFF00u,
-    .top = {REPEAT_145(the_null_slot)},
-    .limit = {REPEAT_145(the_null_slot)},
+    .top = {REPEAT_146(the_null_slot)},
+    .limit = {REPEAT_146(the_null_slot)},
     .sampler = (struct sampler *)&the_null_sampler,
 };
 

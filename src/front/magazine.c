@@ -11,9 +11,10 @@
 
 #include <string.h>
 
-/* What a class has borrowed, in parts of 255: a block that had come back; one that is in use
- * beside all others. */
-enum { BORROWED_MOST = 255, BORROWED_AGAIN = 5, BORROWED_ANEW = 12 };
+/* What a class has borrowed, in parts of 255: a block that had come back; one that is in use beside all
+ * others. When it has come back, what a mid class has borrowed serves the coarse one alone, and it is
+ * kilobytes: so it counts more. */
+enum { BORROWED_MOST = 255, BORROWED_AGAIN = 5, BORROWED_ANEW = 12, BORROWED_MID_AGAIN = 12, BORROWED_MID_ANEW = 36 };
 enum { HAND_STEPS = 24 };
 enum { STAND_INS_MOST = 2 };
 
@@ -101,7 +102,9 @@ static bool borrows(heap_t *heap, unsigned size_class) {
   unsigned coarse = size_class_coarse(size_class);
   if (m->capacity > 0 || m->borrowed == BORROWED_MOST || coarse == size_class) return false;
   size_t refill = capacity_refill(heap->magazines[coarse].capacity);
-  size_t share = *heap->top[coarse] != NULL ? BORROWED_AGAIN : refill * BORROWED_ANEW;
+  bool is_tiny = size_class < TINY_CLASS_COUNT, is_again = *heap->top[coarse] != NULL;
+  size_t share = is_again ? (is_tiny ? BORROWED_AGAIN : BORROWED_MID_AGAIN)
+                          : refill * (is_tiny ? BORROWED_ANEW : BORROWED_MID_ANEW);
   m->borrowed = (uint8_t)min_size(m->borrowed + share, BORROWED_MOST);
   return true;
 }

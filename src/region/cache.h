@@ -26,7 +26,7 @@ HAK_C_BEGIN
 enum {
   CACHE_TABLE = 64, /* places for regions, by their numbers */
   CACHE_BYTES = 16 * 1024,
-  CACHE_SLOTS = 1808,
+  CACHE_SLOTS = 1809,
 };
 
 typedef struct region_cache {

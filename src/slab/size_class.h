@@ -3,8 +3,9 @@
  *
  *   tiny   0..65     16-byte steps to 1040 bytes, so that a KiB with a header is one;
  *                    class 0 is malloc(0)
- *   mid   66..113    eight steps a doubling to 64 KiB
- *   large 114..144   whole units to 1 MiB, then eight steps a doubling to 4 MiB:
+ *   mid   66..114    eight steps a doubling to 64 KiB, of which one is a little
+ *                    above a power of two from 4 KiB on; beside them 2112 bytes
+ *   large 115..145   whole units to 1 MiB, then eight steps a doubling to 4 MiB:
  *                    a slab of one block each
  * Every size is a multiple of 16. Slabs start on a unit, so a block of a power
  * of two is aligned to its size, up to a unit.
@@ -35,16 +36,20 @@ typedef struct {
 static_assert(UNIT_BYTES * 8 / 16 <= UINT16_MAX, "the blocks of the longest slab of several are counted in 16 bits");
 
 extern const size_class_t size_classes[SIZE_CLASS_COUNT];
+/* What each is lent blocks from: size_class_coarse. */
+extern const uint8_t size_class_coarser[SIZE_CLASS_COUNT];
+/* Of a request of n bytes, up to MID_MAX_BYTES: at (n - 1) / 16. Arithmetic would need steps of one form. */
+extern const uint8_t size_class_of_mid[MID_MAX_BYTES / 16];
 
 HAK_INLINE size_t size_class_tiny(size_t bytes) { return (bytes + 15) >> 4; }
 
 /* The class of a request above TINY_MAX_BYTES, up to LARGE_MAX_BYTES. */
 HAK_INLINE unsigned size_class_above_tiny(size_t bytes) {
   size_t last = bytes - 1;
-  if (bytes > MID_MAX_BYTES && bytes <= HAK_MIB(1)) return MID_CLASS_END - 1 + (unsigned)(last >> UNIT_SHIFT);
+  if (bytes <= MID_MAX_BYTES) return size_class_of_mid[last >> 4];
+  if (bytes <= HAK_MIB(1)) return MID_CLASS_END - 1 + (unsigned)(last >> UNIT_SHIFT);
   unsigned log2 = log2_floor(last);
-  unsigned first = bytes <= MID_MAX_BYTES ? TINY_CLASS_COUNT + (log2 - 10) * 8 : LARGE_CLASS_STEPPED + (log2 - 20) * 8;
-  return first + (unsigned)(last >> (log2 - 3)) - 8;
+  return LARGE_CLASS_STEPPED + (log2 - 20) * 8 + (unsigned)(last >> (log2 - 3)) - 8;
 }
 
 /* bytes <= LARGE_MAX_BYTES */
@@ -74,14 +79,9 @@ HAK_INLINE unsigned size_class_bitmap_words(unsigned size_class) {
 
 HAK_INLINE bool size_class_is_single(unsigned size_class) { return size_class >= MID_CLASS_END; }
 
-/* A tiny class of which a thread has few blocks borrows those of this class, see
- * front/magazine.c: two steps a doubling, and the first mid one. Aligned at least as well. */
-HAK_INLINE unsigned size_class_coarse(unsigned size_class) {
-  if (size_class == 0) return 1;
-  if (size_class <= 4 || size_class >= TINY_CLASS_COUNT) return size_class;
-  unsigned step = 1u << (log2_floor(size_class - 1) - 1), coarse = (size_class + step - 1) & ~(step - 1);
-  return coarse < TINY_CLASS_COUNT ? coarse : (unsigned)TINY_CLASS_COUNT;
-}
+/* A class of which a thread has few blocks borrows those of this class, see
+ * front/magazine.c: two steps a doubling, and 1152. Aligned at least as well. */
+HAK_INLINE unsigned size_class_coarse(unsigned size_class) { return size_class_coarser[size_class]; }
 
 /* The largest class whose blocks may serve a large class's requests, see
  * front/magazine.c: at most a quarter larger, or one unit. Others serve themselves. */

@@ -9,10 +9,10 @@
 
 enum {
   TINY_CLASS_COUNT = 66,      /* up to 1040 bytes */
-  MID_CLASS_END = 114,        /* up to 64 KiB; from here on a block is a slab of its own */
-  LARGE_CLASS_HALF_MIB = 120, /* the class of 512 KiB */
-  LARGE_CLASS_STEPPED = 129,  /* above 1 MiB: eight steps a doubling */
-  SIZE_CLASS_COUNT = 145,     /* up to 4 MiB */
+  MID_CLASS_END = 115,        /* up to 64 KiB; from here on a block is a slab of its own */
+  LARGE_CLASS_HALF_MIB = 121, /* the class of 512 KiB */
+  LARGE_CLASS_STEPPED = 130,  /* above 1 MiB: eight steps a doubling */
+  SIZE_CLASS_COUNT = 146,     /* up to 4 MiB */
 };
 
 #endif

@@ -229,6 +229,27 @@ TEST(Magazine, FewBlocksOfManySizesShareSlabs) {
   hak__check_all();
 }
 
+/* The same with kilobytes, of which fewer are borrowed. */
+TEST(Magazine, FewMidBlocksOfManySizesShareSlabs) {
+  std::vector<void *> blocks;
+  size_t coarse_units = 0;
+  for (unsigned c = TINY_CLASS_COUNT; c < MID_CLASS_END; c++) {
+    if (size_class_coarse(c) == c) coarse_units += size_classes[c].slab_units;
+    blocks.push_back(hak_malloc(size_classes[c].block_bytes));
+  }
+  EXPECT_LE(hak_test::used_bytes(), coarse_units * UNIT_BYTES);
+  blocks.push_back(hak_malloc(5000));
+  EXPECT_GT(hak_usable_size(blocks.back()), 5120u) << "few blocks have slabs of their own";
+  for (int i = 0; i < 10; i++) blocks.push_back(hak_malloc(5000));
+  EXPECT_EQ(hak_usable_size(blocks.back()), 5120u) << "a class in use has blocks of its own";
+  /* One at a time is few, however often it is wanted, but each time is a visit of the slow path. */
+  for (int i = 0; i < 30; i++) hak_free(hak_malloc(20000));
+  blocks.push_back(hak_malloc(20000));
+  EXPECT_EQ(hak_usable_size(blocks.back()), 20480u);
+  for (void *block : blocks) hak_free(block);
+  hak__check_all();
+}
+
 TEST(Magazine, WhatIsNotUsedShrinks) {
   heap_t *heap = own_heap();
   std::vector<void *> blocks(2000);

@@ -76,6 +76,17 @@ TEST(SizeClass, AKiBWithALittleBesideItLosesNothing) {
   EXPECT_EQ(size_classes[size_class_of(1041)].block_bytes, 1152u);
 }
 
+TEST(SizeClass, APowerOfTwoWithALittleBesideItLosesLittle) {
+  for (size_t power : {HAK_KIB(1), HAK_KIB(2), HAK_KIB(4), HAK_KIB(8), HAK_KIB(16), HAK_KIB(32)}) {
+    for (size_t more : {size_t{1}, size_t{16}, power / 64}) {
+      const size_class_t &k = size_classes[size_class_of(power + more)];
+      EXPECT_LE(k.block_bytes, power + power / 15) << power << " and " << more;
+      EXPECT_LE(size_t{k.slab_units} * UNIT_BYTES - size_t{k.capacity} * k.block_bytes, k.block_bytes / 4)
+          << "it loses as much at the end of its slab";
+    }
+  }
+}
+
 TEST(SizeClass, CoarseClassesHoldMoreAndAreAlignedAsWell) {
   std::set<unsigned> coarse;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
@@ -86,11 +97,12 @@ TEST(SizeClass, CoarseClassesHoldMoreAndAreAlignedAsWell) {
     EXPECT_GE(held, bytes);
     EXPECT_LE(held, bytes + bytes / 2);
     EXPECT_EQ(held % (bytes & -bytes), 0u) << "class " << c << " is aligned, what it borrows is not";
-    if (c >= TINY_CLASS_COUNT) {
+    if (size_class_is_single(c)) {
       EXPECT_EQ(k, c);
     }
   }
   EXPECT_EQ(std::distance(coarse.begin(), coarse.lower_bound(TINY_CLASS_COUNT)), 12) << "two steps a doubling";
+  EXPECT_EQ(std::distance(coarse.begin(), coarse.lower_bound(MID_CLASS_END)), 12 + 13) << "the same, and 1152";
 }
 
 TEST(SizeClass, StandInsAreLargeAndALittleLarger) {

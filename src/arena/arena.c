@@ -219,7 +219,7 @@ HAK_COLD unit_t arena_take_cut(size_t units, size_t align_units) {
  * units. Each under the gate, so that whoever holds it finds every run in its place. */
 static size_t unshelve(uint64_t until_ms, size_t most_runs, size_t most_units) {
   size_t given = 0;
-  unsigned at = 0;
+  shelf_cursor_t at = {0};
   for (unit_t run = 1; run != 0 && most_runs > 0 && given < most_units; most_runs--) {
     enter();
     run = shelf_take_old(until_ms, &at);

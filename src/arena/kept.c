@@ -22,6 +22,7 @@ static struct {
   /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
+  size_t lately_needed; /* the most since then, which is halved at each tick, too */
   uint64_t next_tick_ms;
   uint64_t rests_until_ms;
   bool is_told; /* by the program, how much it wants to stay: */
@@ -94,13 +95,15 @@ void kept_age(uint64_t now_ms) {
   uint64_t tick_ms = profile_wait(TICK_MS), ticks = (now_ms - kept.next_tick_ms) / tick_ms + 1;
   kept.reused_units = ticks < 32 ? kept.reused_units >> ticks : 0;
   kept.purged_units = ticks < 32 ? kept.purged_units >> ticks : 0;
+  kept.lately_needed = ticks < 32 ? kept.lately_needed >> ticks : 0;
   kept.next_tick_ms = now_ms + tick_ms;
 }
 
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
   kept_age(now_ms);
   size_t needed = kept_needed_units(), least = floor_of(needed), most = keep_of(needed);
-  shelf_limit(min_size(most, least + needed / 2));
+  kept.lately_needed = max_size(kept.lately_needed, needed);
+  shelf_limit(min_size(most, least + kept.lately_needed));
   /* A call for each slab that is freed would cost more than the free. */
   if (!was_exceeded && !(limit_exists() && limit_is_tight())) most += kept.is_told ? bounded(kept.told_units) : least;
   return dirty_units() + shelf_units() > most && now_ms >= kept.rests_until_ms;

@@ -1,14 +1,37 @@
 /* See shelf.h. SPDX-License-Identifier: MIT */
 #include "shelf.h"
 
-/* A run << 32 | the milliseconds at which it was put there, of which the lower half is enough. */
+/* A place: a run << 32 | the milliseconds at which it was put there, of which the lower half is enough.
+ * They lie in rows of a line each: the first rows of all lengths together, then the second ones, as mostly the
+ * first are all that is touched. */
+enum { ROW_PLACES = HAK_CACHE_LINE / sizeof(atomic64), ROWS = SHELF_PLACES / ROW_PLACES };
+static_assert(SHELF_PLACES % ROW_PLACES == 0, "whole rows");
 typedef struct {
-  atomic64 places[SHELF_PLACES];
-} __attribute__((aligned(HAK_CACHE_LINE))) board_t;
+  atomic64 places[ROW_PLACES];
+} __attribute__((aligned(HAK_CACHE_LINE))) row_t;
+static HAK_RARELY_USED row_t rows[ROWS][SHELF_LENGTHS];
+
+HAK_INLINE atomic64 *place_of(unsigned length, unsigned number) {
+  return &rows[number / ROW_PLACES][length].places[number % ROW_PLACES];
+}
+
+/* In which row of a length runs are put, and from which they are taken, until it is full or empty: who puts and
+ * who takes follow each other, mostly on different lines. And how many rows any was ever put into. Relaxed, hints
+ * all but the last: whoever has a run has it by its place. */
+typedef struct {
+  atomic32 of[SHELF_LENGTHS];
+} __attribute__((aligned(HAK_CACHE_LINE))) rows_t;
+static rows_t put_row, take_row, reached;
+/* Rows that a call looks through; that each length has where not only a few have runs here. */
+enum { ROWS_SEARCHED = 16, ROWS_OF_MANY = SHELF_PLACES_OF_MANY / ROW_PLACES, FEW_LENGTHS = 2 };
+
+static unsigned rows_of(unsigned length) { return atomic32_load_relaxed(&reached.of[length]); }
+static void note_reached(unsigned length, unsigned row) {
+  uint32_t now = rows_of(length);
+  while (HAK_UNLIKELY(now <= row) && !atomic32_cas_relaxed(&reached.of[length], &now, row + 1)) continue;
+}
 
 atomic32 shelf_opened;
-
-static HAK_RARELY_USED board_t boards[SHELF_LENGTHS];
 
 /* Units of a run of that length; 0: none was there yet. Relaxed: it never changes. */
 static atomic32 length_units[SHELF_LENGTHS];
@@ -68,6 +91,36 @@ size_t shelf_surplus(void) {
   return held > most ? held - most : 0;
 }
 
+static bool put_into(row_t *row, uint64_t value) {
+  for (unsigned i = 0; i < ROW_PLACES; i++) {
+    atomic64 *place = &row->places[i];
+    uint64_t nothing = 0;
+    /* Release: pairs with the acquires below. */
+    if (atomic64_load_relaxed(place) == 0 && atomic64_cas_acq_rel(place, &nothing, value)) return true;
+  }
+  return false;
+}
+
+static bool is_empty(const row_t *row) {
+  uint64_t any = 0;
+  for (unsigned i = 0; i < ROW_PLACES; i++) any |= atomic64_load_relaxed(&row->places[i]);
+  return any == 0;
+}
+
+/* Whether few lengths have runs here. Where many have, more of each serve better in the arena, all of them. */
+static bool are_few(void) {
+  unsigned found = 0;
+  for (unsigned length = 0; length < SHELF_LENGTHS && found <= FEW_LENGTHS; length++)
+    found += rows_of(length) > 0 && !is_empty(&rows[0][length]);
+  return found <= FEW_LENGTHS;
+}
+
+/* Behind a row that is full: the first again, if it has been emptied, so that no more are used than are needed. */
+static unsigned row_behind(unsigned length, unsigned row) {
+  if (row + 1 == ROWS || is_empty(&rows[0][length])) return 0;
+  return row + 1 < ROWS_OF_MANY || are_few() ? row + 1 : 0;
+}
+
 bool shelf_put(unsigned length, unit_t run, bool is_last_resort) {
   size_t more = map_record(run)->run_units;
   bool is_wanted = shelf_is_open() && note_given(length) && shelf_units() + more <= atomic64_load_relaxed(&units.most);
@@ -76,27 +129,40 @@ bool shelf_put(unsigned length, unit_t run, bool is_last_resort) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&length_units[length]) == 0))
     atomic32_store_relaxed(&length_units[length], (uint32_t)more);
   count(0, more);
-  for (unsigned i = 0; i < SHELF_PLACES; i++) {
-    atomic64 *place = &boards[length].places[i];
-    uint64_t nothing = 0;
-    /* Release: pairs with the acquires below. */
-    if (atomic64_load_relaxed(place) == 0 && atomic64_cas_acq_rel(place, &nothing, value)) return true;
+  unsigned from = atomic32_load_relaxed(&put_row.of[length]), row = from;
+  for (unsigned n = 0; n < ROWS_SEARCHED && (n == 0 || row != from); n++, row = row_behind(length, row)) {
+    note_reached(length, row); /* before: every run lies in one of those */
+    if (!put_into(&rows[row][length], value)) continue;
+    if (row != from) atomic32_store_relaxed(&put_row.of[length], row);
+    return true;
   }
+  atomic32_store_relaxed(&put_row.of[length], row); /* on from there the next time */
   count(0, -more);
   return false;
 }
 
-unit_t shelf_take(unsigned length) {
-  for (unsigned i = 0; i < SHELF_PLACES; i++) {
-    atomic64 *place = &boards[length].places[i];
+static unit_t take_from(row_t *row) {
+  for (unsigned i = 0; i < ROW_PLACES; i++) {
+    atomic64 *place = &row->places[i];
     if (atomic64_load_relaxed(place) == 0) continue;
     unit_t run = run_of(atomic64_exchange_acquire(place, 0)); /* pairs with shelf_put */
-    if (run == 0) continue;
-    size_t taken = map_record(run)->run_units;
-    count(taken, -taken);
-    return run;
+    if (run != 0) return run;
   }
   return 0;
+}
+
+unit_t shelf_take(unsigned length) {
+  unsigned end = rows_of(length), from = atomic32_load_relaxed(&take_row.of[length]), row = from;
+  unit_t run = 0;
+  for (unsigned n = 0; n < min_size(end, ROWS_SEARCHED); n++, row = row + 1 < end ? row + 1 : 0) {
+    run = take_from(&rows[row][length]);
+    if (run != 0) break;
+  }
+  if (row != from) atomic32_store_relaxed(&take_row.of[length], row);
+  if (run == 0) return 0;
+  size_t taken = map_record(run)->run_units;
+  count(taken, -taken);
+  return run;
 }
 
 unit_t shelf_take_longer(size_t least) {
@@ -108,27 +174,28 @@ unit_t shelf_take_longer(size_t least) {
   return 0;
 }
 
-unit_t shelf_take_old(uint64_t until_ms, unsigned *at) {
-  for (; *at < SHELF_LENGTHS * SHELF_PLACES; ++*at) {
-    atomic64 *place = &boards[*at / SHELF_PLACES].places[*at % SHELF_PLACES];
-    uint64_t value = atomic64_load_relaxed(place);
-    bool is_old = value != 0 && is_until(value, until_ms);
-    if (!is_old || !atomic64_cas_acquire(place, &value, 0)) continue; /* pairs with shelf_put */
-    atomic32_store_relaxed(&demand[*at / SHELF_PLACES], NEVER_GIVEN);
-    return run_of(value);
+unit_t shelf_take_old(uint64_t until_ms, shelf_cursor_t *at) {
+  for (; at->length < SHELF_LENGTHS; at->length++, at->place = 0) {
+    for (; at->place < rows_of(at->length) * ROW_PLACES; at->place++) {
+      atomic64 *place = place_of(at->length, at->place);
+      uint64_t value = atomic64_load_relaxed(place);
+      bool is_old = value != 0 && is_until(value, until_ms);
+      if (!is_old || !atomic64_cas_acquire(place, &value, 0)) continue; /* pairs with shelf_put */
+      atomic32_store_relaxed(&demand[at->length], NEVER_GIVEN);
+      return run_of(value);
+    }
   }
   return 0;
 }
 
 void shelf_note_gone(size_t gone) { count(0, -gone); }
 
+static unit_t run_in(unsigned length, unsigned place) { return run_of(atomic64_load_relaxed(place_of(length, place))); }
 /* Each run in a place, in turn. */
-#define FOR_EACH_RUN(run)                                        \
-  for (unsigned i_ = 0; i_ < SHELF_LENGTHS * SHELF_PLACES; i_++) \
-    for (unit_t run = run_in(i_); run != 0; run = 0)
-static unit_t run_in(unsigned at) {
-  return run_of(atomic64_load_relaxed(&boards[at / SHELF_PLACES].places[at % SHELF_PLACES]));
-}
+#define FOR_EACH_RUN(run)                                               \
+  for (unsigned l_ = 0; l_ < SHELF_LENGTHS; l_++)                       \
+    for (unsigned i_ = 0, n_ = rows_of(l_) * ROW_PLACES; i_ < n_; i_++) \
+      for (unit_t run = run_in(l_, i_); run != 0; run = 0)
 
 void shelf_after_fork(void) {
   size_t held = 0;

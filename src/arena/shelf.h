@@ -30,8 +30,9 @@
 
 HAK_C_BEGIN
 
-/* Lengths, numbered by the caller; places for each. */
-enum { SHELF_LENGTHS = 31, SHELF_PLACES = 16 };
+/* Lengths, numbered by the caller; places for each; and so many are used where runs of more than a few lengths
+ * lie here. */
+enum { SHELF_LENGTHS = 31, SHELF_PLACES = 1024, SHELF_PLACES_OF_MANY = 16 };
 
 /* Whether runs may be put there: where threads are several. One alone never waits at the arena's
  * gate, and finds nothing faster on the shelf. Relaxed: a hint. */
@@ -56,9 +57,12 @@ unit_t shelf_take_longer(size_t least);
 void shelf_note_missed(unsigned length);
 /* A run that was put there until then, or, whenever that was, until SHELVED_EVER; 0 if there
  * is none. It counts as lying there until the caller says, of so many units, that it does
- * not. `*at`: where to look first, 0 at the beginning. */
+ * not. `*at`: where to look first, zeroes at the beginning. */
 #define SHELVED_EVER UINT64_MAX
-unit_t shelf_take_old(uint64_t until_ms, unsigned *at);
+typedef struct {
+  unsigned length, place;
+} shelf_cursor_t;
+unit_t shelf_take_old(uint64_t until_ms, shelf_cursor_t *at);
 void shelf_note_gone(size_t units);
 
 /* Units on the shelf, and such as are on their way to it or from it; a moment old. */

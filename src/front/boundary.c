@@ -55,6 +55,14 @@ static HAK_COLD void free_without_heap(void *block, uint32_t word) {
   else remote_free_directly(block, word);
 }
 
+/* The same, but where there is no magazine to keep it in it is freed at once, by that one step: a thread that
+ * only frees has none. Returns whether it is to be kept. */
+static bool take_in(heap_t *heap, unsigned size_class, void *block, uint32_t word) {
+  if (heap->magazines[size_class].capacity > 0 || sample_may_be_on(heap)) return take_over(heap, block, word);
+  magazine_pass_by(heap, size_class, block, word);
+  return false;
+}
+
 void boundary_free(void *block, uint32_t word) {
   heap_t *heap = thread_enter();
   if (HAK_UNLIKELY(heap == NULL)) {
@@ -71,7 +79,7 @@ void boundary_free(void *block, uint32_t word) {
    * some. A thread that only frees has none. */
   bool keep = true;
   if (word_owner(word) != heap->owner.id) {
-    if (size_class_is_single(size_class)) keep = take_over(heap, block, word);
+    if (size_class_is_single(size_class)) keep = take_in(heap, size_class, block, word);
     else if (size_class < TINY_CLASS_COUNT || magazine_is_full_unused(heap, size_class))
       keep = false, remote_free(&heap->owner, block, word);
   }

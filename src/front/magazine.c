@@ -178,6 +178,13 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);
 }
 
+void magazine_pass_by(heap_t *heap, unsigned size_class, void *block, uint32_t word) {
+  magazine_t *m = &heap->magazines[size_class];
+  m->used = m->gave = true;
+  m->missed = false;
+  batch_flush_single(&heap->owner, size_class, block, word);
+}
+
 HAK_COLD void magazine_push_sampled(heap_t *heap, unsigned size_class, void *block) {
   bool is_on = sample_notice(heap);
   if (is_on) sample_hold(heap, size_class);

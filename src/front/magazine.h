@@ -26,6 +26,8 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
 bool magazine_is_full_unused(const heap_t *heap, unsigned size_class);
 /* Frees a block whose magazine is full. */
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block);
+/* Frees another's large block, for whose class there is no magazine, nor will be for this. */
+void magazine_pass_by(heap_t *heap, unsigned size_class, void *block, uint32_t word);
 /* Frees a block in a heap that may sample, whether or not its magazine is full. */
 void magazine_push_sampled(heap_t *heap, unsigned size_class, void *block);
 /* Flushes the oldest blocks, `count` at the most, to their slabs. Returns what that

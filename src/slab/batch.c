@@ -91,6 +91,12 @@ static void flush_single(owner_t *owner, unsigned size_class, void *block, uint3
     error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
 }
 
+void batch_flush_single(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
+  atomic64_add_alone(&owner->flushes, 1);
+  HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, (size_t)1);
+  flush_single(owner, size_class, block, word);
+}
+
 void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
   atomic64_add_alone(&owner->flushes, 1);
   HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, count);

@@ -309,14 +309,15 @@ TEST_F(Shelf, WhatComesAndGoesStays) {
   arena_tick(later_ms + 100);
   EXPECT_GE(kept_units(), kept + 500 * 16);
   owner.flush(kOfMiB, {block});
-  std::vector<std::pair<unsigned, void *>> blocks;
-  for (unsigned c = SIZE_CLASS_COUNT; c-- > MID_CLASS_END;)
-    for (void *more : owner.refill(c, 2)) blocks.emplace_back(word_kind(map_lookup(more)), more);
-  meet_the_arena();
-  const size_t used = used_bytes();
-  for (auto [c, more] : blocks) owner.flush(c, {more});
-  EXPECT_GE(shelved_bytes(), used / 4);
-  EXPECT_LE(shelved_bytes(), HAK_MIB(4) + used / 2) << "however much comes and goes";
+  size_t used = 0; /* at most, at a time: each round has a length that the one before has not left there */
+  for (unsigned c = SIZE_CLASS_COUNT - 8; c < SIZE_CLASS_COUNT; c++) {
+    const auto blocks = owner.refill(c, SHELF_PLACES_OF_MANY);
+    used = std::max(used, used_bytes());
+    owner.flush(c, blocks);
+    meet_the_arena();
+  }
+  EXPECT_GE(shelved_bytes(), used / 2);
+  EXPECT_LE(shelved_bytes(), HAK_MIB(4) + used) << "however much comes and goes";
 }
 
 TEST_F(Shelf, AChildTakesWhatLiesThere) {
@@ -335,7 +336,7 @@ TEST_F(Shelf, AChildCountsWhatLiesThere) {
   shelve(kOfMiB);
   void *block = shelve(kOfMiB + 1);
   const unsigned length = kOfMiB + 1 - MID_CLASS_END;
-  unsigned at = length * SHELF_PLACES;
+  shelf_cursor_t at = {length, 0};
   ASSERT_EQ(map_address(shelf_take_old(os_now_ms(), &at)), block);
   const size_t taken = size_classes[kOfMiB + 1].block_bytes;
   EXPECT_EQ(shelved_bytes(), HAK_MIB(1) + taken) << "it counts until its taker says so";
@@ -373,7 +374,7 @@ TEST_F(Shelf, WhereMemoryIsShortItIsTakenDown) {
 
 /* Threads put runs there and take what they find, and each run is one's at a time. */
 TEST_F(Shelf, ARunIsOneThreadsAtATime) {
-  constexpr unsigned kThreads = 4, kRuns = 3 * SHELF_PLACES;
+  constexpr unsigned kThreads = 4, kRuns = 48;
   constexpr int kSteps = 40000;
   const std::set<unsigned> lengths = {0, 15};
   struct Seen {
@@ -408,7 +409,7 @@ TEST_F(Shelf, ARunIsOneThreadsAtATime) {
           else seen[run].holder = me;
         } else {
           const unsigned length = random.below(2) == 0 ? 0 : 15;
-          unsigned at = length * SHELF_PLACES;
+          shelf_cursor_t at = {length, 0};
           const bool is_old = random.below(8) == 0;
           const unit_t run = is_old ? shelf_take_old(os_now_ms(), &at) : shelf_take(length);
           if (run == 0) {
@@ -443,9 +444,12 @@ TEST_F(Shelf, ARunIsOneThreadsAtATime) {
  * the same moment. */
 TEST_F(Shelf, OneOfTwoGetsThePlace) {
   constexpr int kRounds = 5000;
-  std::vector<void *> blocks = owner.refill(MID_CLASS_END, SHELF_PLACES + 1);
-  for (void *block : blocks) atomic32_store_relaxed(map_word(hak_test::slab_of(block)), word_make(0, MID_CLASS_END));
-  for (unsigned i = 2; i < blocks.size(); i++) ASSERT_TRUE(shelf_put(0, unit_t(map_unit_of(blocks[i])), false));
+  constexpr unsigned kLength = 5;
+  for (unsigned c : {kOfMiB, kOfMiB + 1, kOfMiB + 2}) shelve(c); /* where many lengths are, each has few places */
+  std::vector<void *> blocks = owner.refill(MID_CLASS_END + kLength, SHELF_PLACES_OF_MANY + 1);
+  for (void *block : blocks)
+    atomic32_store_relaxed(map_word(hak_test::slab_of(block)), word_make(0, MID_CLASS_END + kLength));
+  for (unsigned i = 2; i < blocks.size(); i++) ASSERT_TRUE(shelf_put(kLength, unit_t(map_unit_of(blocks[i])), true));
   std::atomic<int> arrived{0};
   const auto meet = [&](int count) {
     arrived++;
@@ -459,21 +463,20 @@ TEST_F(Shelf, OneOfTwoGetsThePlace) {
       unit_t mine = unit_t(map_unit_of(blocks[me]));
       for (int round = 0; round < kRounds; round++) {
         meet(4 * round + 2);
-        const bool was_put = shelf_put(0, mine, false);
+        const bool was_put = shelf_put(kLength, mine, true);
         put[me][round] = was_put;
         meet(4 * round + 4);
-        if (was_put) mine = shelf_take(0); /* any of them */
+        if (was_put) mine = shelf_take(kLength); /* any of them */
       }
     });
   }
   for (auto &thread : threads) thread.join();
   for (int round = 0; round < kRounds; round++) ASSERT_EQ(put[0][round] + put[1][round], 1) << "round " << round;
   std::set<unit_t> left;
-  for (unit_t run; (run = shelf_take(0)) != 0;) left.insert(run);
-  EXPECT_EQ(left.size(), SHELF_PLACES - 1u);
-  EXPECT_EQ(shelf_units(), 0u);
+  for (unit_t run; (run = shelf_take(kLength)) != 0;) left.insert(run);
+  EXPECT_EQ(left.size(), SHELF_PLACES_OF_MANY - 1u);
   for (void *block : blocks) {
-    atomic32_store_relaxed(map_word(unit_t(map_unit_of(block))), word_make(owner->id, MID_CLASS_END));
-    owner.flush(MID_CLASS_END, {block});
+    atomic32_store_relaxed(map_word(unit_t(map_unit_of(block))), word_make(owner->id, MID_CLASS_END + kLength));
+    owner.flush(MID_CLASS_END + kLength, {block});
   }
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { SAMPLER_BYTES = 2048, LEFT_MOST = 1 << 30 };
+enum { SAMPLER_BYTES = 4096, LEFT_MOST = 1 << 30 };
 static_assert(sizeof(struct sampler) <= SAMPLER_BYTES, "a power of two, as the metadata's arrays");
 static_assert(MAX_CAPACITY <= INT16_MAX, "a trap is the index of a slot");
 

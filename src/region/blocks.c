@@ -58,7 +58,7 @@ static size_t take_of(region_t *region, unit_t slab, void **blocks, size_t wante
   unit_record_t *r = map_record(slab);
   const size_class_t *c = &size_classes[r->region.size_class];
   size_t count = min_size(wanted, r->region.free_count);
-  r->region.first_word = (uint16_t)bits_take(slab, c, r->region.first_word, blocks, count);
+  r->region.first_word = (uint16_t)bits_take(slab, c, r->region.first_word, blocks + count, count);
   r->region.free_count = (uint16_t)(r->region.free_count - count);
   region->free_bytes -= count * c->block_bytes;
   if (r->region.free_count == 0) unlist(region, slab);

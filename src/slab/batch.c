@@ -8,6 +8,8 @@
 #include "slab.h"
 #include "tidy.h"
 
+#include <string.h>
+
 /* Slabs whose remote frees one refill collects: bounds the time of a malloc. */
 enum { COLLECTS_PER_REFILL = 16 };
 
@@ -37,14 +39,6 @@ static size_t refill_single(owner_t *owner, unsigned size_class, void **blocks, 
   return blocks[0] != NULL ? 1 : 0;
 }
 
-static void reverse(void **blocks, size_t count) {
-  for (size_t i = 0, j = count; i + 1 < j; i++) {
-    void *block = blocks[i];
-    blocks[i] = blocks[--j];
-    blocks[j] = block;
-  }
-}
-
 size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, bool *is_zero) {
   atomic64_add_alone(&owner->refills, 1);
   if (size_class_is_single(size_class)) {
@@ -62,9 +56,9 @@ size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t w
       if (taken > 0 || !get_slab(owner, size_class)) break;
       slab = owner->slabs[size_class];
     }
-    taken += slab_take_blocks(owner, slab, size_class, blocks + taken, wanted - taken);
+    taken += slab_take_blocks(owner, slab, size_class, blocks + wanted - taken, wanted - taken);
   }
-  reverse(blocks, taken);
+  if (HAK_UNLIKELY(taken < wanted)) memmove(blocks, blocks + wanted - taken, taken * sizeof *blocks);
   HAK_PROBE(refill, owner->id, size_classes[size_class].block_bytes, taken);
   return taken;
 }
@@ -97,25 +91,53 @@ void batch_flush_single(owner_t *owner, unsigned size_class, void *block, uint32
   flush_single(owner, size_class, block, word);
 }
 
+/* Blocks that were taken together mostly come back together: a row are those that follow each other in one word of a
+ * slab's bitmap. One that is there twice ends it. */
+typedef struct {
+  unit_t slab;
+  unsigned word;
+  uint64_t bits;
+  size_t count; /* 0: the first address is no block's */
+} row_t;
+
+/* The row that `blocks` begin with. */
+HAK_INLINE row_t row_of(unsigned size_class, void *const *blocks, size_t count) {
+  const size_class_t *c = &size_classes[size_class];
+  row_t row = {.slab = slab_first_unit((unit_t)map_unit_of(blocks[0]), size_class)};
+  int number = slab_block_number(blocks[0], row.slab, size_class);
+  if (HAK_UNLIKELY(number < 0)) return row;
+  row.word = (unsigned)number / 64;
+  row.bits = (uint64_t)1 << number % 64;
+  const char *start = slab_block_address(row.slab, size_class, row.word * 64);
+  for (row.count = 1; row.count < count; row.count++) {
+    const char *next = blocks[row.count];
+    if ((size_t)(next - start) >= (size_t)c->block_bytes * 64) break;
+    number = slab_block_number(next, row.slab, size_class);
+    if (number < 0 || (row.bits >> number % 64 & 1) != 0) break;
+    row.bits |= (uint64_t)1 << number % 64;
+  }
+  return row;
+}
+
+/* Returns how many blocks at the front were dealt with. */
+static size_t flush_row(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+  row_t row = row_of(size_class, blocks, count);
+  if (HAK_LIKELY(row.count > 0)) {
+    slab_put_bits(owner, row.slab, row.word, row.bits, row.count);
+    return row.count;
+  }
+  error_note(ERROR_INTERIOR_FREE, blocks[0], size_classes[size_class].block_bytes, 0);
+  return 1;
+}
+
 void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
   atomic64_add_alone(&owner->flushes, 1);
   HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, count);
   uint32_t own_word = word_make(owner->id, size_class);
-  for (size_t i = 0; i < count; i++) {
-    void *block = blocks[i];
-    unit_t unit = (unit_t)map_unit_of(block);
-    uint32_t word = map_lookup(block);
-    if (HAK_UNLIKELY(word != own_word)) {
-      flush_stray(owner, size_class, block, word);
-      continue;
-    }
-    if (size_class_is_single(size_class)) {
-      flush_single(owner, size_class, block, own_word);
-      continue;
-    }
-    unit_t slab = slab_first_unit(unit, size_class);
-    int number = slab_block_number(block, slab, size_class);
-    if (HAK_UNLIKELY(number < 0)) error_note(ERROR_INTERIOR_FREE, block, size_classes[size_class].block_bytes, 0);
-    else slab_put_bits(owner, slab, (unsigned)number / 64, (uint64_t)1 << number % 64);
+  for (size_t i = 0; i < count;) {
+    uint32_t word = map_lookup(blocks[i]);
+    if (HAK_UNLIKELY(word != own_word)) flush_stray(owner, size_class, blocks[i++], word);
+    else if (size_class_is_single(size_class)) flush_single(owner, size_class, blocks[i++], own_word);
+    else i += flush_row(owner, size_class, blocks + i, count - i);
   }
 }

@@ -12,6 +12,11 @@
 
 HAK_C_BEGIN
 
+/* Mostly one; the baseline has no instruction to count more. */
+HAK_INLINE size_t bits_count(uint64_t bits) {
+  return (bits & (bits - 1)) == 0 ? bits != 0 : (size_t)__builtin_popcountll(bits);
+}
+
 /* The first `count` blocks are free, which are all, or none of a slab of one. */
 HAK_INLINE void bits_fill(unit_t slab, const size_class_t *c, size_t count) {
   uint64_t *bits = the_map.free_bits[slab];
@@ -20,21 +25,22 @@ HAK_INLINE void bits_fill(unit_t slab, const size_class_t *c, size_t count) {
   if (c->capacity % 64 != 0) bits[whole] = ((uint64_t)1 << count % 64) - 1;
 }
 
-/* Takes `count` blocks of those that are free, which are as many at the least, lowest addresses first. `from`: the
- * first word that may have a bit. Returns what it is then. */
-HAK_INLINE unsigned bits_take(unit_t slab, const size_class_t *c, unsigned from, void **blocks, size_t count) {
+/* Takes `count` blocks of those that are free, which are as many at the least, those with the lowest addresses; the lowest
+ * comes to lie just before `end`, the others below it. `from`: the first word that may have a bit. Returns what it is then. */
+HAK_INLINE unsigned bits_take(unit_t slab, const size_class_t *c, unsigned from, void **end, size_t count) {
   uint64_t *bits = the_map.free_bits[slab];
-  size_t taken = 0;
+  void **lowest = end - count;
+  size_t block_bytes = c->block_bytes;
   unsigned w = from;
-  while (taken < count) {
+  while (end > lowest) {
     uint64_t word = bits[w];
-    char *base = map_address(slab) + (size_t)w * 64 * c->block_bytes;
-    while (word != 0 && taken < count) {
-      blocks[taken++] = base + (size_t)__builtin_ctzll(word) * c->block_bytes;
+    char *base = map_address(slab) + (size_t)w * 64 * block_bytes;
+    while (word != 0 && end > lowest) {
+      *--end = base + (size_t)__builtin_ctzll(word) * block_bytes;
       word &= word - 1;
     }
     bits[w] = word;
-    if (word == 0 && taken < count) w++;
+    if (word == 0 && end > lowest) w++;
   }
   return w;
 }

@@ -4,6 +4,7 @@
 #include "../arena/metadata.h"
 #include "../base/probe.h"
 #include "../support/error.h"
+#include "bits.h"
 #include "parcel.h"
 #include "slab.h"
 
@@ -311,7 +312,7 @@ static void collect_slab(owner_t *self, unit_t slab, unsigned size_class) {
     uint64_t bits = atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0);
     if (HAK_UNLIKELY(w + 1 == words && capacity % 64 != 0 && bits >> capacity % 64 != 0))
       bits = without_strays(slab, w, bits);
-    slab_put_bits(self, slab, w, bits);
+    slab_put_bits(self, slab, w, bits, bits_count(bits));
     /* The last of them may have emptied the slab, and it may be gone. No bit is
      * left then: capacity = out + free + remote, and free = capacity. */
     if (atomic32_load_relaxed(map_word(slab)) != word_make(self->id, size_class)) return;
@@ -324,7 +325,7 @@ static void collect_parcel(owner_t *self, const parcel_t *parcel) {
     const outbox_entry_t *entry = &parcel->entries[i];
     uint32_t word = atomic32_load_relaxed(map_word(entry->slab));
     if (HAK_LIKELY(word == word_make(self->id, entry->size_class) && starts_shared_slab(entry->slab, word)))
-      slab_put_bits(self, entry->slab, entry->word, entry->bits);
+      slab_put_bits(self, entry->slab, entry->word, entry->bits, bits_count(entry->bits));
     else deliver_entry(entry);
   }
 }

@@ -215,12 +215,12 @@ void slab_release_empty(owner_t *owner) {
 
 /* ---- Blocks out and in ------------------------------------------------------------*/
 
-size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **blocks, size_t wanted) {
+size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted) {
   unit_record_t *r = slab_record(owner, slab);
   const size_class_t *c = &size_classes[size_class];
   size_t count = min_size(wanted, r->slab.free_count);
   if (is_empty(slab)) owner->empty_units -= units_of(slab);
-  r->slab.first_word = (uint16_t)bits_take(slab, c, r->slab.first_word, blocks, count);
+  r->slab.first_word = (uint16_t)bits_take(slab, c, r->slab.first_word, end, count);
   r->slab.idle_looks = 0;
   if (HAK_UNLIKELY(r->slab.purged_pages != 0)) {
     purged_note_taken(owner, slab);
@@ -260,17 +260,18 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
   }
 }
 
-void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
+void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits, size_t count) {
   unit_record_t *r = slab_record(owner, slab);
   unsigned size_class = r->slab.size_class;
   uint64_t twice = the_map.free_bits[slab][word] & bits;
-  bits &= ~twice;
-  if (HAK_UNLIKELY(twice != 0)) slab_report_twice(slab, size_class, word, twice);
+  if (HAK_UNLIKELY(twice != 0)) {
+    slab_report_twice(slab, size_class, word, twice);
+    bits &= ~twice;
+    count = (size_t)__builtin_popcountll(bits);
+  }
   the_map.free_bits[slab][word] |= bits;
   if (word < r->slab.first_word) r->slab.first_word = (uint16_t)word;
-  if (bits == 0) return;
-  bool is_one = (bits & (bits - 1)) == 0; /* as in every flush; the baseline has no instruction to count more */
-  blocks_came_back(owner, slab, size_class, is_one ? 1 : (size_t)__builtin_popcountll(bits));
+  if (count > 0) blocks_came_back(owner, slab, size_class, count);
 }
 
 /* ---- Single blocks -----------------------------------------------------------------*/

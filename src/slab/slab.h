@@ -50,14 +50,14 @@ bool slab_add(owner_t *owner, unsigned size_class);
 /* A fresh block of a single class; NULL if there is no memory. `is_zero`, if not NULL:
  * whether it reads as zero. */
 void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero);
-/* Takes up to `wanted` free blocks of a listed slab, lowest addresses first. Returns
- * how many. */
-size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **blocks, size_t wanted);
+/* Takes up to `wanted` free blocks of a listed slab, those with the lowest addresses, into the places before `end`, the
+ * lowest last. Returns how many. */
+size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted);
 /* Notes a double free for each of the bits of a bitmap's word. */
 HAK_COLD void slab_report_twice(unit_t slab, unsigned size_class, unsigned word, uint64_t bits);
-/* Sets the bits in the slab's free bitmap. Those that are set already are double
+/* Sets the bits, `count` of them, in the slab's free bitmap. Those that are set already are double
  * frees and reported. The slab may be gone afterwards. */
-void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits);
+void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits, size_t count);
 /* Gives a listed slab back to the arena, every block of which is free; or puts it aside,
  * if the owner is claimed. */
 void slab_release(owner_t *owner, unit_t slab);

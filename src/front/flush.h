@@ -16,6 +16,10 @@ void flush_heap(heap_t *heap);
 /* Sends a bounded number of blocks home from an owner's magazines, the largest first.
  * Returns whether there are more. */
 bool flush_step(owner_t *owner);
+/* The same when the heap's thread ends. Where the owner may be pooled warm, magazines of a few tiny blocks stay as they
+ * are for the next thread, once it is seen that a flush would have found nothing wrong with any of these blocks: what
+ * the thread, or others whose frees have come, have freed twice is found now, as if all of them went home. */
+void flush_at_end(heap_t *heap);
 
 HAK_C_END
 #endif

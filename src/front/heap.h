@@ -58,10 +58,11 @@ typedef struct heap {
       void **top[SIZE_CLASS_COUNT];
       void **limit[SIZE_CLASS_COUNT];
       magazine_t magazines[SIZE_CLASS_COUNT];
-      uint32_t id_word;      /* owner.id as a page-map word with kind 0; HEAP_SAMPLES */
-      uint32_t events;       /* batch boundaries, to look at the clock now and then */
-      size_t capacity_bytes; /* all magazines' capacity in blocks' bytes */
-      uint32_t hand;         /* class that was looked at last for room in the budget */
+      uint64_t arrays[(SIZE_CLASS_COUNT + 63) / 64]; /* a bit for each magazine that has one: capacity > 0 */
+      uint32_t id_word;                              /* owner.id as a page-map word with kind 0; HEAP_SAMPLES */
+      uint32_t events;                               /* batch boundaries, to look at the clock now and then */
+      size_t capacity_bytes;                         /* all magazines' capacity in blocks' bytes */
+      uint32_t hand;                                 /* class that was looked at last for room in the budget */
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */
       uint32_t decay_classes, decay_turn;
@@ -96,6 +97,21 @@ HAK_INLINE void **magazine_slots(const heap_t *heap, unsigned size_class) {
 HAK_INLINE size_t magazine_count(const heap_t *heap, unsigned size_class) {
   return (size_t)(heap->top[size_class] - magazine_slots(heap, size_class));
 }
+
+/* The class of the next magazine below `end` that has an array; -1: none has. */
+HAK_INLINE int magazine_below(const heap_t *heap, unsigned end) {
+  unsigned i = end / 64;
+  uint64_t bits = heap->arrays[i] & (((uint64_t)1 << end % 64) - 1);
+  while (bits == 0) {
+    if (i == 0) return -1;
+    bits = heap->arrays[--i];
+  }
+  return (int)(i * 64 + log2_floor(bits));
+}
+static_assert(SIZE_CLASS_COUNT % 64 != 0, "magazine_below begins there");
+/* From the largest blocks to the smallest. In the loop its magazine may lose its array. */
+#define FOR_EACH_MAGAZINE(heap, size_class) \
+  for (int size_class = SIZE_CLASS_COUNT; (size_class = magazine_below(heap, (unsigned)size_class)) >= 0;)
 
 extern void *the_null_slot[1]; /* of all magazines that have no array yet */
 extern const struct sampler the_null_sampler;

@@ -58,6 +58,8 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
   heap->top[size_class] = slots + count;
   heap->limit[size_class] = slots + capacity;
   m->capacity = (uint16_t)capacity;
+  uint64_t bit = (uint64_t)1 << size_class % 64, *arrays = &heap->arrays[size_class / 64];
+  *arrays = capacity > 0 ? *arrays | bit : *arrays & ~bit;
   heap->capacity_bytes += (capacity - old_capacity) * size_classes[size_class].block_bytes;
   if (old_capacity > 0) give_array(heap, old, old_capacity);
   return true;
@@ -224,11 +226,15 @@ size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
   return sample_may_be_on(heap) ? flush_sampled(heap, size_class, count) : flush(heap, size_class, count);
 }
 
+static void forget(magazine_t *m) { m->missed = m->used = m->gave = false; }
+
 void magazines_drop(heap_t *heap, size_t capacity_kept) {
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    if (heap->magazines[c].capacity > capacity_kept && magazine_count(heap, c) == 0) set_capacity(heap, c, 0);
-    heap->magazines[c].missed = heap->magazines[c].used = heap->magazines[c].gave = false;
+  FOR_EACH_MAGAZINE(heap, c) {
+    forget(&heap->magazines[c]);
+    if (heap->magazines[c].capacity > capacity_kept && magazine_count(heap, (unsigned)c) == 0)
+      set_capacity(heap, (unsigned)c, 0);
   }
+  for (unsigned c = MID_CLASS_END; c < SIZE_CLASS_COUNT; c++) forget(&heap->magazines[c]); /* also without an array */
 }
 
 /* ---- Looking ------------------------------------------------------------------------*/
@@ -268,6 +274,7 @@ void magazines_check(const heap_t *heap) {
     void **slots = magazine_slots(heap, c);
     size_t count = magazine_count(heap, c);
     HAK_CHECK(slots[0] == NULL && count <= heap->magazines[c].capacity);
+    HAK_CHECK((heap->arrays[c / 64] >> c % 64 & 1) == (heap->magazines[c].capacity > 0));
     capacity_bytes += (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
     if (error_ends_program()) check_blocks(heap, c, count);
   }

@@ -49,7 +49,7 @@ HAK_INLINE bool enter(heap_t *heap) {
 static void detach(heap_t *heap) {
   if (!enter(heap)) return;
   if (sample_may_be_on(heap)) sample_end(heap);
-  flush_step(&heap->owner);
+  flush_at_end(heap);
   magazines_drop(heap, FIRST_CAPACITY); /* the next thread begins with those */
   HAK_PROBE(thread_end, heap->owner.id);
   pool_detach(&heap->owner); /* which ends being busy */
@@ -66,6 +66,15 @@ static void leader_ends(void) {
   os_futex_wake(&leader_has_ended, 1);
 }
 
+/* Whether it is the first thread of the process that ends, and nobody knows. Its heap knows the ids without a call to
+ * the system, once what a fork has left is in order. */
+static bool is_leader(const heap_t *heap) {
+  if (thread_leader_has_ended()) return false;
+  if (heap == &the_null_heap) return os_thread_id() == os_process_id();
+  pool_settle();
+  return heap->owner.thread_id == heap->owner.process_id;
+}
+
 static void thread_ends(void *value) {
   if ((uintptr_t)value == THREAD_IS_WATCHED) {
     set_thread_state(THREAD_ENDS);
@@ -75,8 +84,9 @@ static void thread_ends(void *value) {
   the_heap = &the_null_heap;
   thread_has_ended = true;
   region_thread_ends();
+  bool leads = is_leader(heap);
   if (heap != &the_null_heap) detach(heap);
-  if (!thread_leader_has_ended() && os_thread_id() == os_process_id()) leader_ends();
+  if (leads) leader_ends();
   bell_ring(); /* somebody may have to look after what it leaves, and for who is left */
 }
 

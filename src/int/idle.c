@@ -19,12 +19,12 @@ enum { IDLE_COLLECTS = 1024, IDLE_PURGES = 1024, IDLE_YIELDS = 256 };
 /* In its caches, or free in its slabs and not given back yet. */
 static int64_t unused_bytes(const heap_t *heap) {
   size_t cached = 0;
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) cached += magazine_count(heap, c) * size_classes[c].block_bytes;
+  FOR_EACH_MAGAZINE(heap, c) cached += magazine_count(heap, (unsigned)c) * size_classes[c].block_bytes;
   return (int64_t)(cached + remote_outbox_bytes(&heap->owner)) + heap->owner.free_bytes - heap->owner.purged_bytes;
 }
 
 static void send_home(heap_t *heap) {
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) magazine_flush(heap, c, SIZE_MAX);
+  FOR_EACH_MAGAZINE(heap, c) magazine_flush(heap, (unsigned)c, SIZE_MAX);
   magazines_drop(heap, 0);
   remote_flush(&heap->owner);
 }

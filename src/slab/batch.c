@@ -13,6 +13,12 @@
 /* Slabs whose remote frees one refill collects: bounds the time of a malloc. */
 enum { COLLECTS_PER_REFILL = 16 };
 
+bool batch_collect(owner_t *owner) {
+  if (!remote_has_pending(owner)) return true;
+  remote_collect(owner, COLLECTS_PER_REFILL);
+  return !remote_has_pending(owner);
+}
+
 /* ---- Refill ----------------------------------------------------------------------*/
 
 /* Memory is short: perhaps it waits in what others have freed. */
@@ -47,7 +53,7 @@ size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t w
     return taken;
   }
   if (is_zero != NULL) *is_zero = false;
-  if (remote_has_pending(owner)) remote_collect(owner, COLLECTS_PER_REFILL);
+  batch_collect(owner);
   size_t taken = 0;
   while (taken < wanted) {
     unit_t slab = owner->slabs[size_class];
@@ -140,4 +146,32 @@ void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_
     else if (size_class_is_single(size_class)) flush_single(owner, size_class, blocks[i++], own_word);
     else i += flush_row(owner, size_class, blocks + i, count - i);
   }
+}
+
+/* Not inline: what it needs in registers is in the way of who calls it for each magazine. */
+HAK_NOINLINE bool batch_is_sound(const owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+  const size_class_t *c = &size_classes[size_class];
+  const size_t slab_bytes = (size_t)c->slab_units << UNIT_SHIFT;
+  const char *start = NULL; /* of the slab in which the last block lies: mostly that of the next */
+  const uint64_t *free_bits = NULL;
+  uint64_t seen = 0; /* bits of blocks, whatever their slab and word: one that is not there is not there twice */
+  HAK_ASSERT(!size_class_is_single(size_class));
+  for (size_t i = 0; i < count; i++) {
+    const char *block = blocks[i];
+    if ((size_t)(block - start) >= slab_bytes) {
+      if (map_lookup(block) != word_make(owner->id, size_class)) return false;
+      unit_t slab = slab_first_unit((unit_t)map_unit_of(block), size_class);
+      start = map_address(slab);
+      free_bits = the_map.free_bits[slab];
+    }
+    size_t offset = (size_t)(block - start);
+    unsigned number = size_class_block_at(c, offset);
+    if (number * (size_t)c->block_bytes != offset || number >= c->capacity) return false;
+    uint64_t bit = (uint64_t)1 << number % 64;
+    if ((free_bits[number / 64] & bit) != 0) return false;
+    for (size_t k = 0; (seen & bit) != 0 && k < i; k++)
+      if (blocks[k] == block) return false;
+    seen |= bit;
+  }
+  return true;
 }

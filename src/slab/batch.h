@@ -30,5 +30,11 @@ void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_
 /* The same of a large block that is not in a magazine, whoever's it is by its word. */
 void batch_flush_single(owner_t *owner, unsigned size_class, void *block, uint32_t word);
 
+/* Collects as much of what others have freed as a refill does. Returns whether nothing is left that has come. */
+bool batch_collect(owner_t *owner);
+/* Whether batch_flush would report none of the blocks, a few of a class of several, and send none to another owner.
+ * Nothing is changed. */
+bool batch_is_sound(const owner_t *owner, unsigned size_class, void *const *blocks, size_t count);
+
 HAK_C_END
 #endif

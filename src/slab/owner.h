@@ -108,7 +108,8 @@ typedef struct owner {
   unit_t surplus_next, mostly_free[MOSTLY_FREE_MOST];
   /* Statistics; written by the owning thread, read by any: relaxed. */
   atomic64 refills, flushes, remote_frees, adoptions;
-  unit_t slabs[MID_CLASS_END]; /* lists of slabs with a free block             */
+  unit_t slabs[MID_CLASS_END];                /* lists of slabs with a free block             */
+  uint64_t listed[(MID_CLASS_END + 63) / 64]; /* a bit for each list that is not empty */
   /* What the thread has freed of others' blocks, in the metadata; NULL before the first. The
    * parcels that are being packed, by number, 0 for none; how many these are, and whether packing
    * them is in vain: remote.c. Empty ones, and how many: parcel.h. */

@@ -73,7 +73,7 @@ static void note_free(owner_t *owner) { count_free(owner, owner->free_bytes - ow
 static void note_classes(const owner_t *owner) {
   if (owner->id == orphanage_id(node_of(owner))) return; /* it is asked first */
   uint64_t *anew = searches[atomic32_load_relaxed(&owner->node)].anew;
-  for (unsigned c = 0; c < MID_CLASS_END; c++) anew[c / 64] |= (uint64_t)(owner->slabs[c] != 0) << c % 64;
+  for (size_t i = 0; i < sizeof owner->listed / sizeof *owner->listed; i++) anew[i] |= owner->listed[i];
 }
 
 void pool_note(owner_t *owner) {
@@ -306,14 +306,18 @@ owner_t *pool_attach(void) {
   return owner;
 }
 
+bool pool_has_warm_room(void) { return atomic32_load_relaxed(&pool.warm_count) < WARM_MAX; }
+
 void pool_detach(owner_t *owner) {
   remote_flush(owner);
   pool_enter();
-  set_warm(owner, atomic32_load_relaxed(&pool.warm_count) < WARM_MAX);
-  bool is_warm = owner->is_warm;
-  pool_leave();
-  if (!is_warm) slab_release_empty(owner);
-  pool_enter();
+  owner->seen_activity = owner_activity(owner) - 1; /* it was used, though perhaps by the fast path alone: tidy.c */
+  set_warm(owner, pool_has_warm_room());
+  if (!owner->is_warm) {
+    pool_leave();
+    slab_release_empty(owner);
+    pool_enter();
+  }
   atomic32_store_release(&owner->busy, 0); /* as owner_leave */
   push(owner);
   pool_leave();

@@ -30,6 +30,8 @@ extern hak_gate_t pool_gate;
 owner_t *pool_attach(void);
 /* The thread has no more use for the owner. It is busy until it is pooled. */
 void pool_detach(owner_t *owner);
+/* Whether an owner that is detached just now would be pooled warm. Relaxed: a hint. */
+bool pool_has_warm_room(void);
 /* Before a fork, and in the child, gates closed or missed. What threads that the child
  * does not have leave behind is put in order by whoever enters the gate next: their
  * owners are pooled, except those that were in use just then. `self`: the calling

@@ -17,6 +17,11 @@
 static bool is_empty(unit_t slab) { return map_record(slab)->slab.free_count == map_record(slab)->slab.capacity; }
 static uint32_t units_of(unit_t slab) { return map_record(slab)->run_units; }
 
+static void set_listed(owner_t *owner, unsigned size_class, bool is_listed) {
+  uint64_t bit = (uint64_t)1 << size_class % 64, *listed = &owner->listed[size_class / 64];
+  *listed = is_listed ? *listed | bit : *listed & ~bit;
+}
+
 void slab_list(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
   unit_t first = owner->slabs[r->slab.size_class];
@@ -24,6 +29,7 @@ void slab_list(owner_t *owner, unit_t slab) {
   r->slab.previous = first != 0 ? map_record(first)->slab.previous : slab;
   if (first != 0) map_record(first)->slab.previous = slab;
   r->slab.listed = true;
+  if (first == 0) set_listed(owner, r->slab.size_class, true);
   if (first != 0 && is_empty(slab)) {
     map_record(r->slab.previous)->slab.next = slab;
     r->slab.next = 0;
@@ -39,6 +45,7 @@ void slab_unlist(owner_t *owner, unit_t slab) {
   else map_record(*first)->slab.previous = r->slab.previous;
   if (slab == *first) *first = r->slab.next;
   else map_record(r->slab.previous)->slab.next = r->slab.next;
+  if (*first == 0) set_listed(owner, r->slab.size_class, false);
   r->slab.listed = false;
 }
 
@@ -327,6 +334,7 @@ void slab_check(const owner_t *owner) {
   uint32_t empty_units = 0;
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     unit_t first = owner->slabs[c], previous = 0;
+    HAK_CHECK((owner->listed[c / 64] >> c % 64 & 1) == (first != 0));
     for (unit_t slab = first; slab != 0; previous = slab, slab = map_record(slab)->slab.next) {
       const unit_record_t *r = map_record(slab);
       HAK_CHECK(r->slab.listed && r->slab.size_class == c);

@@ -72,7 +72,8 @@ TEST_F(CheckDeathTest, Lists) {
   EXPECT_FOUND(record(slab).size_class++, "size_class");
   EXPECT_FOUND(record(record(listed).next).previous = 0, "previous");
   EXPECT_FOUND(heap->owner.slabs[size_class_of(48)] = record(listed).next, "previous|free_bytes");
-  EXPECT_FOUND(heap->owner.slabs[size_class_of(48)] = 0, "free_bytes");
+  EXPECT_FOUND(heap->owner.slabs[size_class_of(48)] = 0, "listed");
+  EXPECT_FOUND(heap->owner.listed[0] = 0, "listed");
 }
 
 TEST_F(CheckDeathTest, WordsAndRuns) {
@@ -93,6 +94,7 @@ TEST_F(CheckDeathTest, Magazines) {
   const unsigned c = size_class_of(100);
   ASSERT_EQ(*heap->top[c], block);
   hak__check_all();
+  EXPECT_FOUND(heap->arrays[0] = 0, "arrays");
   EXPECT_FOUND(*heap->top[c] = static_cast<char *>(block) + 16, "number");
   EXPECT_FOUND(*heap->top[c] = large, "word");
   EXPECT_FOUND(*heap->top[c] = &block, "word");

@@ -187,6 +187,32 @@ TEST_F(Slab, AClaimedLoneBlockIsNobodysUntilItIsLetGo) {
   owner.flush(c, {block});
 }
 
+/* Of the same slab and word of its bitmap, of others, in any order. */
+TEST_F(Slab, ABatchIsSoundIfAFlushWouldTakeItAsItIs) {
+  for (unsigned c : {1u, 3u, 20u, 64u, 79u}) {
+    const size_t count = size_classes[c].capacity + size_t{4};
+    auto blocks = owner.refill(c, count);
+    ASSERT_EQ(blocks.size(), count);
+    std::vector<void *> some = {blocks.front(), blocks.back(), blocks[1], blocks[count / 2]};
+    const auto is_sound = [&](const owner_t *whose) { return batch_is_sound(whose, c, some.data(), some.size()); };
+    EXPECT_TRUE(is_sound(owner)) << "class " << c;
+    for (size_t i = 0; i < some.size(); i++) {
+      void *was = some[i];
+      some[i] = some[(i + 1) % some.size()];
+      EXPECT_FALSE(is_sound(owner)) << "one twice, class " << c;
+      some[i] = static_cast<char *>(was) + 8;
+      EXPECT_FALSE(is_sound(owner)) << "no block, class " << c;
+      owner.flush(c, {was});
+      some[i] = was;
+      EXPECT_FALSE(is_sound(owner)) << "one is free, class " << c;
+      ASSERT_EQ(owner.refill(c, 1)[0], was);
+    }
+    AttachedOwner other;
+    EXPECT_FALSE(is_sound(other)) << "they are another's, class " << c;
+    owner.flush(c, blocks);
+  }
+}
+
 using SlabDeathTest = Slab;
 
 TEST_F(SlabDeathTest, AFreeBlockIsNoticedWhenItComesBackAgain) {
@@ -194,6 +220,7 @@ TEST_F(SlabDeathTest, AFreeBlockIsNoticedWhenItComesBackAgain) {
   owner.flush(20, {blocks[3]});
   EXPECT_DEATH(owner.flush(20, {blocks[3]}), "double free of .*320 bytes");
   EXPECT_DEATH(owner.flush(20, {blocks[4], blocks[4]}), "double free");
+  EXPECT_DEATH(owner.flush(20, {blocks[4], blocks[5], blocks[4], blocks[6]}), "double free");
   blocks.erase(blocks.begin() + 3);
   owner.flush(20, blocks);
 }

@@ -52,4 +52,8 @@ bool flush_step(owner_t *owner) {
   return flush_some(heap, false);
 }
 
-void flush_at_end(heap_t *heap) { flush_some(heap, pool_has_warm_room() && batch_collect(&heap->owner)); }
+void flush_at_end(heap_t *heap) {
+  /* What others have freed comes first: a block that is among that and in a magazine as well is free by then. */
+  bool keeps = pool_has_warm_room() && batch_collect(&heap->owner);
+  flush_some(heap, keeps);
+}

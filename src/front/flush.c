@@ -16,32 +16,45 @@ void flush_heap(heap_t *heap) {
   slab_release_empty(&heap->owner);
 }
 
-/* So many of the newest blocks of a magazine stay for the next thread. */
-static size_t kept(const heap_t *heap, unsigned size_class, size_t held) {
-  enum { KEPT_MOST = 4 };
-  if (size_class >= TINY_CLASS_COUNT || heap->magazines[size_class].capacity > FIRST_CAPACITY) return 0;
-  size_t count = min_size(held, KEPT_MOST);
-  return batch_is_sound(&heap->owner, size_class, heap->top[size_class] + 1 - count, count) ? count : 0;
+/* Of one call: the cost that is left (capacity_block_cost), and the bytes that went home. */
+typedef struct {
+  size_t left, sent;
+} step_t;
+
+/* All but the newest blocks go home, as far as the step allows. Returns whether there is more. */
+static bool flush_all_but(heap_t *heap, unsigned size_class, size_t stay, step_t *step) {
+  size_t held = magazine_count(heap, size_class);
+  if (held <= stay) return false;
+  size_t count = min_size(held - stay, step->left / capacity_block_cost(size_class));
+  step->left -= magazine_flush(heap, size_class, count);
+  step->sent += count * size_classes[size_class].block_bytes;
+  return count < held - stay;
 }
 
-/* Returns whether there is more. */
+/* So many of a magazine's blocks may stay for the next thread. */
+static size_t may_stay(const heap_t *heap, unsigned size_class) {
+  enum { KEPT_MOST = 4 };
+  return size_class < TINY_CLASS_COUNT && heap->magazines[size_class].capacity <= FIRST_CAPACITY ? KEPT_MOST : 0;
+}
+
+static bool is_sound(const heap_t *heap, unsigned size_class) {
+  size_t held = magazine_count(heap, size_class);
+  return held == 0 || batch_is_sound(&heap->owner, size_class, magazine_slots(heap, size_class) + 1, held);
+}
+
+/* Returns whether there is more. What stays is looked at when the rest has gone home: a block may be in both. */
 static bool flush_some(heap_t *heap, bool keeps) {
   enum { STEP_COST = 16384 }; /* about a tenth of a millisecond */
-  size_t left = STEP_COST, sent = 0;
+  step_t step = {.left = STEP_COST};
   bool has_more = false;
   FOR_EACH_MAGAZINE(heap, at) {
     unsigned c = (unsigned)at;
-    size_t held = magazine_count(heap, c);
-    if (held > 0 && keeps) held -= kept(heap, c, held);
-    if (held == 0) continue;
-    size_t count = min_size(held, left / capacity_block_cost(c));
-    left -= magazine_flush(heap, c, count);
-    sent += count * size_classes[c].block_bytes;
-    has_more = held > count;
+    has_more = flush_all_but(heap, c, keeps ? may_stay(heap, c) : 0, &step);
+    if (!has_more && keeps && !is_sound(heap, c)) has_more = flush_all_but(heap, c, 0, &step);
     if (has_more) break;
   }
   remote_flush(&heap->owner); /* where the thread has ended without a word */
-  tally_add(TALLY_ENDED, sent);
+  tally_add(TALLY_ENDED, step.sent);
   return has_more;
 }
 

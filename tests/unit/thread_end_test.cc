@@ -114,6 +114,17 @@ TEST_F(ThreadEndDeathTest, ABlockIsTwiceInAMagazine) {
                "double free of .*48 bytes");
 }
 
+/* One would stay, and the other one go home. */
+TEST_F(ThreadEndDeathTest, ABlockIsTwiceInAMagazineFarApart) {
+  EXPECT_DEATH(thread_with([] {
+                 void *blocks[8];
+                 for (void *&block : blocks) block = hak_malloc(48);
+                 for (void *block : blocks) hak_free(block);
+                 hak_free(blocks[1]);
+               }),
+               "double free of .*48 bytes");
+}
+
 TEST_F(ThreadEndDeathTest, ABlockIsInAMagazineAndFreeInItsSlab) {
   EXPECT_DEATH(thread_with([] {
                  void *block = hak_malloc(48), *keeps_the_slab = hak_malloc(48);

@@ -178,7 +178,7 @@ TEST_F(Cgroup, FilesOfRubbish) {
       "0::",
       "0::relative\n",
       std::string("0::/\0\n", 6),
-      std::string(100000, 'x'),
+      std::string(8 << 20, 'x'), /* more than lies behind any buffer */
       "0::/" + std::string(5000, 'a') + "\n",
       std::string(100000, '\n'),
       std::string(9000, '\0'),

@@ -3,6 +3,7 @@
 #include "support/payload.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace {
@@ -86,6 +87,19 @@ TEST_F(Slab, EmptySlabsThatAreWantedAgainAreKept) {
   slab_check(owner);
   some.push_back(owner.refill(c, 1)[0]);
   EXPECT_EQ(slab_of(some[3]), slab_of(some[0])) << "an empty slab was preferred";
+  std::map<unit_t, std::vector<void *>> out;
+  for (void *block : owner.refill(c, size_classes[c].capacity * 3u)) out[slab_of(block)].push_back(block);
+  std::vector<std::vector<void *>> whole;
+  for (auto &[slab, its] : out)
+    if (its.size() == size_classes[c].capacity) whole.push_back(its), its.clear();
+  ASSERT_GE(whole.size(), 2u);
+  for (auto &its : whole) owner.flush(c, {its.back()}), its.pop_back();
+  for (void *block : whole.back()) owner.flush(c, {block}); /* the first in the list, and empty in the end */
+  void *next = owner.refill(c, 1)[0];
+  EXPECT_NE(slab_of(next), slab_of(whole.back()[0])) << "a slab was preferred that has just been emptied";
+  whole.back() = {next};
+  for (auto &its : whole) owner.flush(c, its);
+  for (auto &[slab, its] : out) owner.flush(c, its);
   slab_age_empty(owner);
   slab_age_empty(owner);
   owner.flush(c, owner.refill(c, blocks));

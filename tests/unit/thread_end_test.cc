@@ -35,10 +35,7 @@ void use_each(size_t blocks) {
 
 class ThreadEnd : public testing::Test {
  protected:
-  void SetUp() override {
-    testing::GTEST_FLAG(death_test_style) = "threadsafe";
-    hak_trim(0);
-  }
+  void SetUp() override { hak_trim(0); }
   /* A round over all owners, `milliseconds` after the last one. */
   void tidy_after(uint64_t milliseconds) {
     now_ms_ += milliseconds;

@@ -244,6 +244,7 @@ TEST_F(Pool, ASearchGoesOnWhenThreadsHaveComeAndGone) {
     owners.push_back(std::make_unique<AttachedOwner>());
     kept.push_back(owners.back()->refill(25, 1)[0]);
   }
+  for (auto &ended : owners) ended.reset(); /* in this order: a vector may clear itself in another */
   owners.clear();
   for (int i = 0; i < 3; i++) ASSERT_TRUE(pool_adopt(staying, 25));
   for (int i = 0; i < 6; i++) owners.push_back(std::make_unique<AttachedOwner>());

@@ -5,6 +5,7 @@
 #include "../arena/pages.h"
 #include "../front/bell.h"
 #include "../front/boundary.h"
+#include "../front/magazine.h"
 #include "../front/sample.h"
 #include "../front/reclaim.h"
 #include "../front/thread.h"
@@ -24,9 +25,15 @@ static void *no_memory(void) {
   return NULL;
 }
 
+/* What a request borrows from where it has no slabs of its own. */
+static unsigned class_borrowed(unsigned wanted) {
+  return magazines_may_have_shared() ? size_class_shared(wanted) : size_class_coarse(wanted);
+}
+
 /* Whether a block of class `served` may be what a request of class `wanted` got. */
 HAK_INLINE bool class_may_serve(unsigned wanted, unsigned served) {
-  return (wanted <= served && served <= size_class_stand_in(wanted)) || size_class_coarse(wanted) == served;
+  return (wanted <= served && served <= size_class_stand_in(wanted)) || size_class_coarse(wanted) == served ||
+         class_borrowed(wanted) == served;
 }
 
 /* ---- malloc --------------------------------------------------------------------*/
@@ -135,7 +142,7 @@ HAK_INLINE size_t most_grown(size_t bytes) { return bytes + bytes / 4; }
 /* Whether a block of class `served` may be what a realloc that grew to `bytes` got. */
 static bool class_may_be_grown(size_t bytes, unsigned served) {
   unsigned most = size_class_of(min_size(most_grown(bytes), LARGE_MAX_BYTES));
-  unsigned last = size_class_stand_in(most) > most ? size_class_stand_in(most) : size_class_coarse(most);
+  unsigned last = size_class_stand_in(most) > most ? size_class_stand_in(most) : class_borrowed(most);
   return size_class_of(bytes) <= served && served <= last;
 }
 

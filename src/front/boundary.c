@@ -63,6 +63,17 @@ static bool take_in(heap_t *heap, unsigned size_class, void *block, uint32_t wor
   return false;
 }
 
+/* The pool may have lent it, to this thread or another one: then it may go round here as long as the pool serves the
+ * thread. Afterwards it goes home as any other does that is another's: one at a time at the pool's gate would be a crowd.
+ * Returns whether it stays. */
+static bool stays_or_goes_home(heap_t *heap, unsigned size_class, void *block, uint32_t word) {
+  if (magazines_may_have_shared() && size_class_is_shared(size_class) &&
+      pool_is_lender(&heap->owner, word_owner(word)) && magazine_shares(heap, size_class))
+    return true;
+  remote_free(&heap->owner, block, word);
+  return false;
+}
+
 void boundary_free(void *block, uint32_t word) {
   heap_t *heap = thread_enter();
   if (HAK_UNLIKELY(heap == NULL)) {
@@ -81,7 +92,7 @@ void boundary_free(void *block, uint32_t word) {
   if (word_owner(word) != heap->owner.id) {
     if (size_class_is_single(size_class)) keep = take_in(heap, size_class, block, word);
     else if (size_class < TINY_CLASS_COUNT || magazine_is_full_unused(heap, size_class))
-      keep = false, remote_free(&heap->owner, block, word);
+      keep = stays_or_goes_home(heap, size_class, block, word);
   }
   if (keep && sample_may_be_on(heap)) magazine_push_sampled(heap, size_class, block);
   else if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);

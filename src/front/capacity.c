@@ -3,9 +3,7 @@
 
 #include "../support/limit.h"
 
-/* What all magazines of a process may hold, shared among its threads, but each
- * has the least. */
-static const size_t budget_bytes = HAK_MIB(64), budget_most = HAK_MIB(32), budget_least = HAK_KIB(512);
+static const size_t budget_most = HAK_MIB(32);
 /* Near a limit: for the first capacities of small blocks. */
 static const size_t budget_near_limit = HAK_KIB(64);
 
@@ -14,7 +12,7 @@ static size_t twice(size_t capacity) { return capacity * 2 + 1; }
 
 size_t capacity_budget(size_t threads) {
   if (limit_exists() && limit_is_near(0)) return budget_near_limit;
-  return min_size(max_size(budget_bytes / max_size(threads, 1), budget_least), budget_most);
+  return min_size(max_size(BUDGET_BYTES / max_size(threads, 1), BUDGET_LEAST_BYTES), budget_most);
 }
 
 /* A tiny block is a bit; a mid one is a good part of a slab, which comes and goes; a

@@ -22,6 +22,12 @@ enum {
   FLUSH_BYTES = 2 * 1024 * 1024, /* as much as a call purges */
 };
 
+/* What all magazines of a process may hold, in bytes of blocks, shared among its threads, but each has the least. */
+#define BUDGET_BYTES HAK_MIB(64)
+#define BUDGET_LEAST_BYTES HAK_KIB(512)
+/* As many threads have their least within it. */
+enum { BUDGET_THREADS = BUDGET_BYTES / BUDGET_LEAST_BYTES };
+
 /* What all magazines of one of so many threads may hold, in bytes of blocks. */
 size_t capacity_budget(size_t threads);
 

@@ -28,12 +28,13 @@
 HAK_C_BEGIN
 
 typedef struct {
-  uint16_t capacity; /* slots, one less than a power of two; 0: no array yet */
-  bool missed : 1;   /* ran empty since it last ran full                     */
-  bool used : 1;     /* ran empty or full since the last decay               */
-  bool gave : 1;     /* ran full once, with or without an array              */
-  uint8_t borrowed;  /* what a coarser class has served instead: magazine.c  */
+  uint16_t capacity;      /* slots, one less than a power of two; 0: no array yet */
+  bool missed : 1;        /* ran empty since it last ran full                     */
+  bool used : 1;          /* ran empty or full since the last decay               */
+  bool gave : 1;          /* ran full once, with or without an array              */
+  uint16_t borrowed : 13; /* what others' slabs have served instead: magazine.c  */
 } magazine_t;
+enum { BORROWED_ALL = (1 << 13) - 1 };
 
 /* A block that lay in a slot of a magazine and may be the magazine's still: strip.h. */
 typedef struct {

@@ -13,8 +13,11 @@
 
 /* What a class has borrowed, in parts of 255: a block that had come back; one that is in use beside all
  * others. When it has come back, what a mid class has borrowed serves the coarse one alone, and it is
- * kilobytes: so it counts more. */
+ * kilobytes: so it counts more. A tiny one, where threads share slabs. */
 enum { BORROWED_MOST = 255, BORROWED_AGAIN = 5, BORROWED_ANEW = 12, BORROWED_MID_AGAIN = 12, BORROWED_MID_ANEW = 36 };
+enum { BORROWED_SHARED = 4 };
+/* Where threads share slabs, each visits the batch boundary so often with a class, or as often as a block has bytes. */
+enum { SHARED_VISITS_LEAST = 256 };
 enum { HAND_STEPS = 24 };
 enum { STAND_INS_MOST = 2 };
 
@@ -99,16 +102,45 @@ size_t magazine_shrink(heap_t *heap, unsigned size_class) {
  * a coarser one, until they would be worth slabs of their own. While the coarse magazine
  * has some, others have come back, and little more is in use; a class that finds it empty
  * answers for all blocks that refill it. In the end each borrowed block takes time, too. */
-static bool borrows(heap_t *heap, unsigned size_class) {
+HAK_INLINE bool borrows(heap_t *heap, unsigned size_class, unsigned coarse, bool may_share) {
   magazine_t *m = &heap->magazines[size_class];
-  unsigned coarse = size_class_coarse(size_class);
-  if (m->capacity > 0 || m->borrowed == BORROWED_MOST || coarse == size_class) return false;
+  if (m->capacity > 0 || m->borrowed >= BORROWED_MOST || coarse == size_class) return false;
   size_t refill = capacity_refill(heap->magazines[coarse].capacity);
   bool is_tiny = size_class < TINY_CLASS_COUNT, is_again = *heap->top[coarse] != NULL;
   size_t share = is_again ? (is_tiny ? BORROWED_AGAIN : BORROWED_MID_AGAIN)
                           : refill * (is_tiny ? BORROWED_ANEW : BORROWED_MID_ANEW);
-  m->borrowed = (uint8_t)min_size(m->borrowed + share, BORROWED_MOST);
+  if (is_tiny && may_share) share = BORROWED_SHARED;
+  m->borrowed = min_size(m->borrowed + share, BORROWED_MOST) & BORROWED_ALL;
   return true;
+}
+
+/* Where there are many threads that is much for each of them, too: a page for each block that stays in use or in a
+ * magazine. So where there are more than have their least within the budget, which no longer bounds what all of them
+ * hold, they share slabs, from which the pool lends blocks. To free one of these takes the slow path. It
+ * stays in the magazine, which does not grow meanwhile: what one thread has at hand another one has to take from the
+ * next page. All that costs time, so a thread that has come here often, and works rather than waits, gets slabs of
+ * its own: the larger the blocks, the more pages, and the later. From 66 threads on, 2000 that wait had 102 to 106 MiB,
+ * instead of 117 to 121, but threads that work would pay for it in programs that have no more than these. */
+bool magazines_may_have_shared(void) { return HAK_UNLIKELY(pool_owner_count() > BUDGET_THREADS); }
+static bool threads_share(void) { return magazines_may_have_shared() && pool_attached_count() > BUDGET_THREADS; }
+static size_t shared_visits(unsigned size_class) {
+  return max_size(size_classes[size_class].block_bytes, SHARED_VISITS_LEAST);
+}
+static bool shares(const heap_t *heap, unsigned size_class) {
+  return threads_share() && size_class_is_shared(size_class) &&
+         heap->magazines[size_class].borrowed < shared_visits(size_class);
+}
+HAK_NOINLINE bool magazine_shares(heap_t *heap, unsigned size_class) {
+  if (!shares(heap, size_class)) return false;
+  heap->magazines[size_class].borrowed++;
+  return true;
+}
+
+/* Puts blocks into an empty magazine. Returns how many. */
+static HAK_NOINLINE size_t fetch_shared(heap_t *heap, unsigned size_class, size_t wanted) {
+  void **blocks = magazine_slots(heap, size_class) + 1;
+  size_t got = heap->owner.slabs[size_class] == 0 ? batch_borrow(&heap->owner, size_class, blocks, wanted) : 0;
+  return got > 0 ? got : batch_refill(&heap->owner, size_class, blocks, wanted, NULL);
 }
 
 /* A large block that is a little too large costs nothing but addresses; a fresh one
@@ -124,19 +156,22 @@ static void *pop_stand_in(heap_t *heap, unsigned size_class) {
   return NULL;
 }
 
-HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool *is_zero) {
+HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool may_share, bool *is_zero) {
   /* A heap that has just been attached may have some already. */
   void *block = magazine_pop(heap, size_class);
   if (block == NULL) block = pop_stand_in(heap, size_class);
   if (is_zero != NULL) *is_zero = false;
   if (block != NULL) return block;
   magazine_t *m = &heap->magazines[size_class];
-  widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed, m->gave));
+  bool is_shared = HAK_UNLIKELY(may_share) && magazine_shares(heap, size_class);
+  if (!is_shared || m->capacity == 0)
+    widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed, m->gave));
   m->missed = m->used = true;
   size_t wanted = capacity_refill(m->capacity);
   if (wanted == 1) return batch_refill(&heap->owner, size_class, &block, 1, is_zero) == 1 ? block : NULL;
   void **slots = magazine_slots(heap, size_class);
-  size_t got = batch_refill(&heap->owner, size_class, slots + 1, wanted, is_zero);
+  size_t got = HAK_UNLIKELY(is_shared) ? fetch_shared(heap, size_class, wanted)
+                                       : batch_refill(&heap->owner, size_class, slots + 1, wanted, is_zero);
   if (got == 0) return NULL;
   /* Filling a slab may have freed in this class (it may purge, never malloc), but
    * nothing was pushed: the magazine is ours alone. */
@@ -145,7 +180,7 @@ HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool *is_zero) {
 }
 
 /* The block that is given out may be a sample, and of any magazine that stands in. */
-static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool *is_zero) {
+static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool may_share, bool *is_zero) {
   unsigned last = (unsigned)max_size(size_class, size_class_stand_in(size_class));
   size_t before[STAND_INS_MOST + 1];
   HAK_ASSERT(last - size_class <= STAND_INS_MOST);
@@ -153,7 +188,7 @@ static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool *is
     sample_hold(heap, c);
     before[c - size_class] = magazine_count(heap, c);
   }
-  void *block = refill(heap, size_class, is_zero);
+  void *block = refill(heap, size_class, may_share, is_zero);
   unsigned served = block != NULL ? word_kind(map_lookup(block)) : size_class;
   bool is_new = before[served - size_class] == 0;
   bool is_sample = block != NULL && (is_new ? sample_draw_one(heap, served) : sample_popped(heap, served));
@@ -163,19 +198,30 @@ static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool *is
   return block;
 }
 
+HAK_INLINE void *refill_or_borrow(heap_t *heap, unsigned size_class, bool may_share, bool *is_zero) {
+  unsigned coarse = may_share ? size_class_shared(size_class) : size_class_coarse(size_class);
+  if (borrows(heap, size_class, coarse, may_share)) size_class = coarse;
+  if (sample_may_be_on(heap) && sample_notice(heap)) return refill_sampled(heap, size_class, may_share, is_zero);
+  return refill(heap, size_class, may_share, is_zero);
+}
+
+/* Not inline: programs with few threads are not to pay for it. */
+static HAK_NOINLINE void *refill_among_many(heap_t *heap, unsigned size_class, bool *is_zero) {
+  return refill_or_borrow(heap, size_class, threads_share(), is_zero);
+}
+
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
-  if (borrows(heap, size_class)) size_class = size_class_coarse(size_class);
-  if (sample_may_be_on(heap) && sample_notice(heap)) return refill_sampled(heap, size_class, is_zero);
-  return refill(heap, size_class, is_zero);
+  if (magazines_may_have_shared()) return refill_among_many(heap, size_class, is_zero);
+  return refill_or_borrow(heap, size_class, false, is_zero);
 }
 
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
   m->gave = true;
-  bool is_first = m->capacity == 0;
-  if (!widen(heap, size_class, capacity_when_full(size_class, m->capacity, m->missed)) && !is_first)
-    magazine_flush(heap, size_class, capacity_flush(size_class, m->capacity));
+  bool is_first = m->capacity == 0, stays = !is_first && shares(heap, size_class);
+  bool is_wider = !stays && widen(heap, size_class, capacity_when_full(size_class, m->capacity, m->missed));
+  if (!is_wider && !is_first) magazine_flush(heap, size_class, capacity_flush(size_class, m->capacity));
   m->missed = false;
   if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);
 }

@@ -69,17 +69,45 @@ size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t w
   return taken;
 }
 
+size_t batch_borrow(owner_t *owner, unsigned size_class, void **blocks, size_t wanted) {
+  size_t taken = pool_lend(owner, size_class, blocks, wanted);
+  if (taken == 0) return 0;
+  atomic64_add_alone(&owner->refills, 1);
+  HAK_PROBE(refill, owner->id, size_classes[size_class].block_bytes, taken);
+  return taken;
+}
+
 /* ---- Flush -----------------------------------------------------------------------*/
 
 /* A block of the magazine whose word is not our own: of a slab that is another's,
  * or one that is gone, which only a second free can have brought. */
-static HAK_NOINLINE void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
+static void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
   if (word_owner(word) != 0 && word_owner(word) != owner->id && word_kind(word) == size_class &&
       !size_class_is_single(size_class)) {
     /* Its own thread may be adding to the outbox of a claimed owner. */
     if (owner->puts_aside) remote_free_directly(block, word);
     else remote_free(owner, block, word);
   } else error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
+}
+
+static bool is_lent(const owner_t *owner, unsigned size_class, uint32_t word) {
+  return size_class_is_shared(size_class) && word_kind(word) == size_class && pool_is_lender(owner, word_owner(word));
+}
+
+/* Of the pool's slabs: as many of the first blocks as are. Returns how many. */
+static size_t flush_lent(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+  size_t lent = 1;
+  while (lent < count && is_lent(owner, size_class, map_lookup(blocks[lent]))) lent++;
+  pool_take_back(owner, size_class, blocks, lent);
+  return lent;
+}
+
+/* Returns how many blocks at the front were dealt with, of which the first has that word. */
+static HAK_NOINLINE size_t flush_others(owner_t *owner, unsigned size_class, void *const *blocks, size_t count,
+                                        uint32_t word) {
+  if (is_lent(owner, size_class, word)) return flush_lent(owner, size_class, blocks, count);
+  flush_stray(owner, size_class, blocks[0], word);
+  return 1;
 }
 
 /* The word is claimed: a thread that frees the block a second time just now may
@@ -142,7 +170,7 @@ void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_
   uint32_t own_word = word_make(owner->id, size_class);
   for (size_t i = 0; i < count;) {
     uint32_t word = map_lookup(blocks[i]);
-    if (HAK_UNLIKELY(word != own_word)) flush_stray(owner, size_class, blocks[i++], word);
+    if (HAK_UNLIKELY(word != own_word)) i += flush_others(owner, size_class, blocks + i, count - i, word);
     else if (size_class_is_single(size_class)) flush_single(owner, size_class, blocks[i++], own_word);
     else i += flush_row(owner, size_class, blocks + i, count - i);
   }

@@ -3,6 +3,9 @@
 #include "support/payload.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -56,6 +59,88 @@ INSTANTIATE_TEST_SUITE_P(Of, MagazineBatch,
                            return std::to_string(std::get<0>(info.param)) + "Of" +
                                   std::to_string(std::get<1>(info.param)) + (std::get<2>(info.param) ? "Lifo" : "Fifo");
                          });
+
+/* So many threads that they share slabs, each with some blocks, which wait together. */
+class ManyThreads : public testing::Test {
+ protected:
+  static constexpr unsigned kThreads = BUDGET_THREADS + 16, kFrom = BUDGET_THREADS;
+  void SetUp() override {
+    for (unsigned i = 0; i < kThreads; i++) threads_.emplace_back([this] { Run(); });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waiting_ == kThreads; });
+  }
+  void TearDown() override {
+    {
+      std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread &thread : threads_) thread.join();
+  }
+  std::mutex mutex_;
+  /* In which blocks of the later threads begin, and of which threads. */
+  std::map<uintptr_t, std::set<std::thread::id>> pages_;
+  size_t blocks_ = 0;
+  size_t shared_pages() const {
+    size_t count = 0;
+    for (const auto &[page, threads] : pages_) count += threads.size() > 1;
+    return count;
+  }
+
+ private:
+  void Run() {
+    std::vector<void *> blocks;
+    for (size_t bytes = 16; bytes <= 1024; bytes += 48) blocks.push_back(hak_malloc(bytes));
+    {
+      std::unique_lock lock(mutex_);
+      const bool shares = pool_attached_count() > kFrom;
+      for (void *block : blocks) {
+        if (!shares) break;
+        pages_[reinterpret_cast<uintptr_t>(block) / os_page_bytes()].insert(std::this_thread::get_id());
+        blocks_++;
+      }
+      waiting_++;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return is_over_; });
+    }
+    size_t bytes = 16;
+    for (void *block : blocks) {
+      hak_free_sized(block, bytes);
+      bytes += 48;
+    }
+  }
+  std::condition_variable changed_;
+  std::vector<std::thread> threads_;
+  unsigned waiting_ = 0;
+  bool is_over_ = false;
+};
+
+TEST_F(ManyThreads, TheirBlocksLieTogether) {
+  hak__check_all();
+  ASSERT_GT(blocks_, 100u);
+  EXPECT_GT(shared_pages(), 10u) << "each of " << pages_.size()
+                                 << " pages is one thread's"; /* who finds the gate shut takes its own */
+}
+
+TEST_F(ManyThreads, WhoUsesASizeOftenGetsSlabsOfItsOwn) {
+  std::thread([] {
+    const unsigned c = size_class_of(1024);
+    void *first = hak_malloc(1024);
+    EXPECT_TRUE(pool_is_lender(&the_heap->owner, word_owner(map_lookup(first))));
+    EXPECT_EQ(the_heap->magazines[c].capacity, capacity_first(c));
+    std::vector<void *> blocks(40);
+    for (int i = 0; i < 100; i++) cycle(blocks, 1024, true);
+    heap_t *heap = the_heap;
+    EXPECT_GT(heap->magazines[c].capacity, capacity_first(c)) << "it does not grow";
+    for (void *&block : blocks) block = hak_malloc(1024);
+    size_t own = 0;
+    for (void *block : blocks) own += word_owner(map_lookup(block)) == heap->owner.id;
+    EXPECT_EQ(own, blocks.size()) << "it is lent blocks for ever";
+    hak_free(first);
+    for (void *block : blocks) hak_free(block);
+  }).join();
+  hak__check_all();
+}
 
 /* The metadata's gate is left alone by threads whose large blocks vary in size. */
 TEST(Magazine, TheSmallestArraysStayWithTheHeap) {

@@ -380,6 +380,139 @@ TEST_F(Disowned, WhatIsFreedThereIsTidiedUp) {
   EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 
+/* Slabs of the pool's, from which threads are served that have few blocks each. */
+class Lent : public Pool {
+ protected:
+  static constexpr unsigned kClass = 32; /* 512 bytes */
+  static std::vector<void *> lend(owner_t *owner, std::size_t count) {
+    std::vector<void *> blocks(count);
+    blocks.resize(pool_lend(owner, kClass, blocks.data(), count));
+    std::reverse(blocks.begin(), blocks.end()); /* the lowest first */
+    return blocks;
+  }
+  static void give_back(owner_t *owner, const std::vector<void *> &blocks) {
+    pool_take_back(owner, kClass, blocks.data(), blocks.size());
+    error_settle();
+  }
+  const std::size_t capacity = size_classes[kClass].capacity;
+};
+
+TEST_F(Lent, ThreadsHaveNeighbouringBlocksAndNoSlabs) {
+  AttachedOwner a, b;
+  auto first = lend(a, 3), second = lend(b, 3);
+  ASSERT_EQ(first.size() + second.size(), 6u);
+  for (std::size_t i = 0; i < 6; i++)
+    EXPECT_EQ(i < 3 ? first[i] : second[i - 3], static_cast<char *>(first[0]) + i * 512) << i;
+  EXPECT_NE(owner_of(first[0]), a->id);
+  EXPECT_TRUE(pool_is_lender(b, owner_of(first[0])));
+  EXPECT_FALSE(pool_is_lender(b, a->id));
+  EXPECT_FALSE(pool_is_lender(b, 0)) << "what is nobody's";
+  /* What one has given back serves the other, the lowest first. */
+  give_back(a, {first[2], first[0]});
+  auto third = lend(b, 3);
+  ASSERT_EQ(third.size(), 3u);
+  EXPECT_EQ(third[0], first[0]);
+  EXPECT_EQ(third[1], first[2]);
+  EXPECT_EQ(atomic64_load_relaxed(&the_map.remote_bits[slab_of(third[0])][0]), 0u) << "a table more in use";
+  b.flush(kClass, third); /* as a magazine does */
+  b.flush(kClass, second);
+  give_back(a, {first[1]});
+}
+
+TEST_F(Lent, WhatEndedThreadsLeftComesFirstAndThenFreshSlabs) {
+  AttachedOwner leaving, a;
+  auto blocks = leaving.refill(kClass, 5);
+  const unit_t slab = slab_of(blocks[0]);
+  leaving.detach();
+  auto lent = lend(a, capacity);
+  EXPECT_EQ(lent.size(), capacity - 5);
+  for (void *block : lent) EXPECT_EQ(slab_of(block), slab) << "fresh memory was taken";
+  auto more = lend(a, 1);
+  ASSERT_EQ(more.size(), 1u);
+  EXPECT_NE(slab_of(more[0]), slab);
+  EXPECT_TRUE(pool_is_lender(a, owner_of(more[0])));
+  slab_check(a);
+  give_back(a, lent);
+  give_back(a, more);
+  give_back(a, blocks);
+}
+
+TEST_F(Lent, AThreadAdoptsOnlyWhatFewUse) {
+  AttachedOwner a, busy;
+  auto lent = lend(a, capacity / 2);
+  auto own = busy.refill(kClass, 1);
+  EXPECT_NE(slab_of(own[0]), slab_of(lent[0])) << "most frees in it would be another's";
+  busy.flush(kClass, own);
+  slab_release_empty(busy);
+  give_back(a, {lent.begin() + 5, lent.end()});
+  own = busy.refill(kClass, 1);
+  EXPECT_EQ(slab_of(own[0]), slab_of(lent[0]));
+  EXPECT_EQ(owner_of(lent[0]), busy->id);
+  /* Blocks that were lent are that thread's now. */
+  lent.resize(5);
+  give_back(a, lent);
+  remote_collect(busy, SIZE_MAX);
+  busy.flush(kClass, own);
+}
+
+TEST_F(Lent, WhoClaimsAnOwnerGivesItsBlocksBackAtOnce) {
+  if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
+  AttachedOwner sleeping;
+  auto lent = lend(sleeping, 4);
+  const unit_t slab = slab_of(lent[0]);
+  pool_enter();
+  ASSERT_TRUE(claim_begin(sleeping));
+  batch_flush(sleeping, kClass, lent.data(), 3);
+  EXPECT_EQ(record(slab).slab.free_count, capacity - 1) << "they wait for somebody to collect them";
+  claim_end(sleeping);
+  pool_leave();
+  give_back(sleeping, {lent[3]});
+}
+
+TEST_F(Lent, WhoClaimsAnOwnerPutsEmptySlabsAside) {
+  if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
+  AttachedOwner sleeping;
+  std::vector<void *> lent;
+  for (std::size_t slabs = 0; slabs < 40; slabs++)
+    for (void *block : lend(sleeping, capacity)) lent.push_back(block);
+  pool_enter();
+  ASSERT_TRUE(claim_begin(sleeping));
+  batch_flush(sleeping, kClass, lent.data(), lent.size());
+  EXPECT_NE(sleeping->put_aside, 0u) << "a claimer waited for the arena";
+  claim_end(sleeping);
+  pool_check();
+  pool_leave();
+  EXPECT_EQ(sleeping->put_aside, 0u);
+  hak_test::tidy();
+  EXPECT_EQ(hak_test::used_bytes(), 0u);
+}
+
+TEST_F(Lent, AChildGoesOnWithoutSlabsThatWereInUseJustThen) {
+  AttachedOwner a;
+  auto lent = lend(a, 4);
+  owner_t *lender = owner_by_id(owner_of(lent[0]));
+  hak_test::Outcome outcome = hak_test::in_child([&] {
+    pool_before_fork();
+    owner_enter(lender); /* as whoever was at work there */
+    pool_after_fork(a);
+    give_back(a, {lent[0]}); /* stays out of use */
+    auto more = lend(a, 1);
+    if (more.size() != 1 || slab_of(more[0]) == slab_of(lent[0])) return 1;
+    give_back(a, more);
+    return pool_is_lender(a, lender->id) ? 2 : 0;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  give_back(a, lent);
+}
+
+TEST_F(Lent, MistakesAreReported) {
+  AttachedOwner a;
+  auto lent = lend(a, 2);
+  EXPECT_DEATH(give_back(a, {lent[0], lent[0]}), "double free of .*512 bytes");
+  EXPECT_DEATH(give_back(a, {static_cast<char *>(lent[0]) + 16}), "interior pointer");
+  give_back(a, lent);
+}
+
 TEST_F(Disowned, NoThreadEverGetsTheOwnerOfSuchSlabs) {
   AttachedOwner sleeping;
   auto few = sleeping.refill(kClass, 3);

@@ -269,6 +269,23 @@ TEST_F(ShutGate, WhatCanBeDoneLaterIs) {
   EXPECT_GT(arena_tick(os_now_ms() + kAnHourMs), 0u) << "there was nothing to do";
 }
 
+TEST_F(ShutGate, BlocksAreLentAnotherTimeAndComeBackOutsideOfIt) {
+  const unsigned c = 32;
+  void *blocks[4];
+  ASSERT_EQ(pool_lend(owner, c, blocks, 3), 3u);
+  behind_a_shut_gate(pool_gate, [&] {
+    EXPECT_EQ(pool_lend(owner, c, &blocks[3], 1), 0u);
+    pool_take_back(owner, c, blocks, 2);
+  });
+  void *again[2];
+  ASSERT_EQ(pool_lend(owner, c, again, 2), 2u);
+  EXPECT_EQ(again[0], blocks[0]) << "nobody has fetched them";
+  EXPECT_EQ(again[1], blocks[1]);
+  pool_take_back(owner, c, again, 2);
+  pool_take_back(owner, c, &blocks[2], 1);
+  hak_test::tidy();
+}
+
 TEST_F(ShutGate, SlabsOfEndedThreadsAreLeftToOthers) {
   const unsigned c = 30;
   void *kept = nullptr;

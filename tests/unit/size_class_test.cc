@@ -105,6 +105,23 @@ TEST(SizeClass, CoarseClassesHoldMoreAndAreAlignedAsWell) {
   EXPECT_EQ(std::distance(coarse.begin(), coarse.lower_bound(MID_CLASS_END)), 12 + 13) << "the same, and 1152";
 }
 
+TEST(SizeClass, SharedClassesHoldMoreAreAlignedAsWellAndOfWholeLines) {
+  unsigned tiny = 0;
+  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
+    const unsigned k = size_class_shared(c);
+    const size_t bytes = size_classes[c].block_bytes, held = size_classes[k].block_bytes;
+    EXPECT_EQ(size_class_shared(k), k);
+    EXPECT_GE(held, bytes);
+    EXPECT_EQ(held % (bytes & -bytes), 0u) << "class " << c << " is aligned, what it borrows is not";
+    if (c < TINY_CLASS_COUNT) {
+      EXPECT_EQ(held % HAK_CACHE_LINE, 0u) << "class " << c << ": threads would write to the same lines";
+    }
+    EXPECT_EQ(size_class_is_shared(c), c < TINY_CLASS_COUNT && k == c);
+    tiny += size_class_is_shared(c);
+  }
+  EXPECT_EQ(tiny, 8u);
+}
+
 TEST(SizeClass, StandInsAreLargeAndALittleLarger) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
     const unsigned last = size_class_stand_in(c);

@@ -578,6 +578,7 @@ static void take_back(owner_t *owner, unsigned size_class, void *const *blocks, 
   orphanage->puts_aside = owner->puts_aside;
   orphanage->put_aside = owner->put_aside;
   for (size_t i = 0; i < count; i++) put_back(orphanage, size_class, blocks[i]);
+  if (remote_has_pending(orphanage)) remote_collect(orphanage, COLLECTS); /* of those who found the gate shut */
   owner->put_aside = orphanage->put_aside;
   orphanage->put_aside = 0;
   orphanage->puts_aside = false;

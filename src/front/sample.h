@@ -82,9 +82,7 @@ HAK_INLINE bool sample_free_quickly(heap_t *heap, void *block, size_t size_class
   struct sampler *sampler = heap->sampler;
   if (HAK_UNLIKELY(sampler->left[size_class] == 0)) return false;
   if (HAK_UNLIKELY(atomic8_load_relaxed(&sampler->filter[record_filter_place(block)]) != 0)) return false;
-  if (HAK_UNLIKELY(!magazine_push(heap, size_class, block))) return false;
-  sampler->left[size_class] -= 1;
-  return true;
+  return sample_push(heap, block, size_class);
 }
 /* Frees a block of this heap, which is no sample. false: nothing was done. */
 HAK_INLINE bool sample_free(heap_t *heap, void *block, uint32_t word) {

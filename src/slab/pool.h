@@ -48,9 +48,10 @@ void pool_settle(void);
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* There is no memory: the same on all other nodes, however little is there. */
 bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class);
-/* Up to `wanted` blocks of the class, those with the lowest addresses, the lowest last, from slabs that are the pool's and stay so: threads
- * that have few blocks each share their pages. The owner is the calling thread's. Returns how many; none where
- * another thread is behind the gate, or there is no memory. */
+/* Up to `wanted` blocks of the class, those with the lowest addresses, the lowest last, from slabs that
+ * are the pool's and stay so: threads that have few blocks each share their pages. The owner is the
+ * calling thread's. Returns how many; none where another thread is behind the gate, or there is no
+ * memory. */
 size_t pool_lend(owner_t *owner, unsigned size_class, void **blocks, size_t wanted);
 /* Whether slabs with that number are such ones, from which the owner's thread is served. */
 bool pool_is_lender(const owner_t *owner, uint32_t id);

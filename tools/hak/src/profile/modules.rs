@@ -6,8 +6,10 @@
 
 use std::borrow::Cow;
 use std::fs::{self, File};
+use std::ops::{Deref, Range};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 use framehop::{ExplicitModuleSectionInfo, Module as Unwound, Unwinder};
@@ -48,7 +50,7 @@ pub struct Module {
 #[derive(Default)]
 pub struct Modules {
     pub all: Vec<Module>,
-    unwinder: Unwinding<Vec<u8>>,
+    unwinder: Unwinding<Section>,
     cache: Cache,
 }
 
@@ -183,16 +185,30 @@ fn file_of(target: &Target, mapping: &Mapping, path: &str) -> Option<PathBuf> {
     names.into_iter().find(|name| fs::metadata(name).is_ok_and(|file| file.ino() == mapping.inode))
 }
 
+/// Of a file that is mapped here: a copy of the code of a large program would take longer than some programs run.
+struct Section {
+    file: Arc<Mmap>,
+    place: Range<usize>,
+}
+
+impl Deref for Section {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.file[self.place.clone()]
+    }
+}
+
 struct Loaded {
     bias: u64,
-    sections: ExplicitModuleSectionInfo<Vec<u8>>,
+    sections: ExplicitModuleSectionInfo<Section>,
 }
 
 fn load(path: &Path, mapping: &Mapping) -> Option<Loaded> {
     let file = File::open(path).ok()?;
     // SAFETY: whoever writes to a program's file while it runs breaks more than this.
-    let bytes = unsafe { Mmap::map(&file) }.ok()?;
-    let elf = object::File::parse(&*bytes).ok()?;
+    let bytes = Arc::new(unsafe { Mmap::map(&file) }.ok()?);
+    let elf = object::File::parse(&**bytes).ok()?;
     let segment = elf.segments().find(|segment| {
         let (from, length) = segment.file_range();
         from < mapping.offset + (mapping.to - mapping.from) && mapping.offset < from + length
@@ -201,7 +217,12 @@ fn load(path: &Path, mapping: &Mapping) -> Option<Loaded> {
         mapping.from.wrapping_sub(mapping.offset).wrapping_sub(segment.address().wrapping_sub(segment.file_range().0));
     let section = |name: &str| elf.section_by_name(name);
     let range = |name: &str| section(name).map(|section| section.address()..section.address() + section.size());
-    let data = |name: &str| section(name).and_then(|section| section.data().ok()).map(<[u8]>::to_vec);
+    let data = |name: &str| {
+        let (from, length) = section(name)?.file_range()?;
+        let place = usize::try_from(from).ok()?..usize::try_from(from.checked_add(length)?).ok()?;
+        bytes.get(place.clone())?;
+        Some(Section { file: Arc::clone(&bytes), place })
+    };
     let sections = ExplicitModuleSectionInfo {
         base_svma: 0,
         text_svma: range(".text"),
@@ -212,7 +233,12 @@ fn load(path: &Path, mapping: &Mapping) -> Option<Loaded> {
         eh_frame_hdr_svma: range(".eh_frame_hdr"),
         eh_frame_hdr: data(".eh_frame_hdr"),
         debug_frame: data(".debug_frame"),
-        ..Default::default()
+        // Of other systems' files.
+        stubs_svma: None,
+        stub_helper_svma: None,
+        unwind_info: None,
+        text_segment_svma: None,
+        text_segment: None,
     };
     Some(Loaded { bias, sections })
 }

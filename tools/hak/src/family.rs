@@ -14,6 +14,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
+use crate::inspect::target::{printable, text};
 use crate::output::say;
 use crate::sampling;
 
@@ -121,7 +122,7 @@ fn ended_child() -> io::Result<Option<Pid>> {
 }
 
 fn caught_by(pid: Pid) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
+    let status = text(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
     u64::from_str_radix(caught.trim(), 16).ok()
 }
@@ -147,8 +148,8 @@ fn is_ignored(signal: i32) -> bool {
 /// "1234 (nginx), 1235 (nginx)"
 fn left_behind() -> String {
     let name = |pid: &u32| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        format!("{pid} ({})", name.trim_end())
+        let name = text(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!("{pid} ({})", printable(name.trim_end()))
     };
     let left = sampling::descendants(std::process::id());
     left.iter().map(name).collect::<Vec<_>>().join(", ")

@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::cli::Diff;
 use crate::inspect::report::{KINDS, kib, mib};
 use crate::inspect::snapshot::{Class, Snapshot};
+use crate::inspect::target::printable;
 use crate::output;
 use crate::report::table::{self, Fitted};
 
@@ -37,7 +38,9 @@ fn text(before: &Snapshot, after: &Snapshot, width: Option<usize>) -> String {
 
 fn name(which: &str, snapshot: &Snapshot) -> String {
     match &snapshot.inspect {
-        Some(inspect) => format!("{which}: {}, process {}, {}", inspect.program, inspect.process_id, inspect.taken),
+        Some(inspect) => {
+            printable(&format!("{which}: {}, process {}, {}", inspect.program, inspect.process_id, inspect.taken))
+        }
         None => format!("{which}: statistics of hakmem {}", snapshot.version),
     }
 }

@@ -14,6 +14,7 @@ use rustix::process::geteuid;
 use crate::cli::Dump;
 use crate::failure::{BAD_INPUT, INTERRUPTED, failure};
 use crate::inspect::Inspected;
+use crate::inspect::target::text;
 use crate::interrupt;
 use crate::output::Output;
 
@@ -56,7 +57,7 @@ fn file_of(pid: u32) -> Result<PathBuf> {
     if owner != geteuid().as_raw() {
         return Err(unknown(&format!("process {pid} is another user's, who chose its {VARIABLE}")));
     }
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(cannot)?;
+    let status = text(format!("/proc/{pid}/status")).map_err(cannot)?;
     let path = PathBuf::from(expanded(pattern, &own_id(&status).unwrap_or_else(|| pid.to_string())));
     // Its working directory and its root may be others than ours.
     let (base, rest) = path.strip_prefix("/").map_or(("cwd", path.as_path()), |rest| ("root", rest));

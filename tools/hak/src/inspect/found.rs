@@ -13,7 +13,7 @@ use anyhow::Result;
 use crate::elf;
 use crate::failure::{BAD_INPUT, failure};
 use crate::inspect::fields::{self, MARK, Root};
-use crate::inspect::target::{Mapping, Target};
+use crate::inspect::target::{Mapping, Target, printable};
 
 pub struct Found {
     pub root: Root,
@@ -72,14 +72,17 @@ pub fn search(target: &Target, mappings: &[Mapping]) -> Result<Option<Found>> {
             Symbol::NoFile(reason) => reason.clone(),
         };
         if let Some(at) = marked(target, object) {
-            let remark =
-                format!("{}: {remark}; the tables were found by their mark in the process's memory", object.path);
+            let remark = format!(
+                "{}: {remark}; the tables were found by their mark in the process's memory",
+                printable(object.path)
+            );
             return found(target, object, at, Some(remark)).map(Some);
         }
     }
     match older {
         Some(path) => {
             let reason = "of a version that cannot be inspected: it has no symbol";
+            let path = printable(path);
             Err(failure(BAD_INPUT, format!("{path} in process {} is {reason} {}", target.pid, fields::SYMBOL)))
         }
         None => Ok(None),

@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use anyhow::Result;
 
@@ -82,7 +83,7 @@ impl Target {
     }
 
     pub fn mappings(&self) -> Result<Vec<Mapping>> {
-        let text = fs::read_to_string(self.file("maps")).map_err(|error| self.cannot_look(&error))?;
+        let text = text(self.file("maps")).map_err(|error| self.cannot_look(&error))?;
         Ok(text.lines().filter_map(mapping).collect())
     }
 
@@ -90,9 +91,9 @@ impl Target {
         format!("/proc/{}/{name}", self.pid)
     }
 
-    /// The name of the program, as the kernel has it.
+    /// The name of the program, as the kernel has it, to be shown.
     pub fn program(&self) -> String {
-        fs::read_to_string(self.file("comm")).map_or_else(|_| "?".into(), |name| name.trim_end().into())
+        text(self.file("comm")).map_or_else(|_| "?".into(), |name| printable(name.trim_end()))
     }
 
     pub fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>> {
@@ -192,7 +193,7 @@ impl Target {
     }
 
     fn gone(&self) -> anyhow::Error {
-        let is_there = fs::read_to_string(self.file("maps")).is_ok_and(|maps| !maps.is_empty());
+        let is_there = fs::read(self.file("maps")).is_ok_and(|maps| !maps.is_empty());
         let how = if is_there { "become another program" } else { "ended" };
         failure(SOMETHING_FAILED, format!("process {} has {how} while it was being looked at", self.pid))
     }
@@ -219,6 +220,17 @@ impl Target {
         };
         failure(SOMETHING_FAILED, format!("the memory of process {} cannot be read: {error}; {what}", self.pid))
     }
+}
+
+/// A file of /proc. Programs, threads and files may have any bytes in their names, and the kernel cuts long ones off in
+/// the middle of a letter: what is no UTF-8 is replaced.
+pub fn text(file: impl AsRef<Path>) -> io::Result<String> {
+    fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A name without what a terminal obeys, and XML does not allow.
+pub fn printable(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 fn call(pid: u32, pieces: &mut [Piece]) -> io::Result<usize> {

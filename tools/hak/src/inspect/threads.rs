@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::inspect::census::Census;
 use crate::inspect::layout::Layout;
 use crate::inspect::tables::Tables;
-use crate::inspect::target::Target;
+use crate::inspect::target::{Target, printable, text};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -108,7 +108,7 @@ fn survivor(target: &Target, layout: &Layout) -> Result<Option<(u64, u64)>> {
 fn names(target: &Target) -> Names {
     let mut names = Names::default();
     for task in fs::read_dir(target.file("task")).into_iter().flatten().flatten() {
-        let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
+        let Ok(status) = text(task.path().join("status")) else { continue };
         let value = |key: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;
             Some(line.trim().to_owned())
@@ -118,7 +118,7 @@ fn names(target: &Target) -> Names {
         let process = inner("NStgid:").or_else(|| inner("Tgid:"));
         if let (Some(process), Some(thread), Some(name)) = (process, thread, value("Name:")) {
             names.process_id = process;
-            names.threads.insert((process, thread), name);
+            names.threads.insert((process, thread), printable(&name));
         }
     }
     names

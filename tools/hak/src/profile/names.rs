@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::inspect::target::printable;
 use crate::profile::modules::{Frame, Modules, Place};
 
 /// What calls these is what allocates. They are the allocator's own, wherever it is linked to.
@@ -81,7 +82,7 @@ impl<'a> Names<'a> {
         }
         let mut names: Vec<String> = Vec::new();
         for place in places {
-            names.extend(self.frames(*place).iter().map(|frame| frame.name.replace([';', '\n'], ":")));
+            names.extend(self.frames(*place).iter().map(|frame| printable(&frame.name).replace(';', ":")));
         }
         names.reverse();
         names.join(";")

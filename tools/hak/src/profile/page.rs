@@ -16,6 +16,9 @@ use crate::report::html::{document, folded};
 const THREADS: usize = 8;
 /// More points than these are not to be told apart.
 const POINTS: usize = 600;
+/// Other pages have each picture in three sizes, of which one is shown. Frames are a picture in a picture.
+const STYLE: &str = "figure > svg, .frames { display: block; } .frames { width: 1140px; }
+figure > svg text { font-family: ui-monospace, monospace; stroke: none; }";
 
 pub fn page(profile: &Profile) -> Result<String> {
     let samples = &profile.samples;
@@ -43,7 +46,7 @@ pub fn page(profile: &Profile) -> Result<String> {
                 p.soft { "hakmem " (profile.version) " · made by hak " (env!("CARGO_PKG_VERSION")) ", flame graphs by inferno" }
     };
     let title = format!("{name} – heap profile");
-    Ok(document(&title, "figure svg { max-width: 100%; height: auto; }", inside).into_string())
+    Ok(document(&title, STYLE, inside).into_string())
 }
 
 fn flame(profile: &Profile, value: Value, thread: Option<u32>) -> Result<Markup> {
@@ -56,14 +59,18 @@ fn flame(profile: &Profile, value: Value, thread: Option<u32>) -> Result<Markup>
     })
 }
 
-/// As part of a page: without what a file of its own begins with, the names of name spaces, and comments.
+/// As part of a page, in which there are others: without what a file of its own begins with, the names of name spaces,
+/// comments, and what only the script uses; and without identifiers, of which a page has each once.
 fn inline(svg: &str) -> String {
     let from = svg.find("<svg").unwrap_or(0);
     let svg = svg[from..].replace(r#" xmlns="http://www.w3.org/2000/svg""#, "");
     let svg = svg.replace(r#" xmlns:xlink="http://www.w3.org/1999/xlink""#, "");
     let svg = svg.replace(r#" xmlns:fg="http://github.com/jonhoo/inferno""#, "");
-    // The script's element is there even if the script is not.
-    without(&without(&svg, "<!--", "-->"), "<script", "</script>")
+    let svg = svg.replace(r#" onload="init(evt)""#, "").replace(r##" fill="url(#background)""##, r#" fill="none""#);
+    let svg = svg.replace(r#" id="frames""#, r#" class="frames""#).replace("#frames >", ".frames >");
+    // The script's elements are there even if the script is not.
+    let parts = [("<!--", "-->"), ("<defs", "</defs>"), (r#"<text id=""#, "</text>"), ("<script", "</script>")];
+    parts.iter().fold(svg, |svg, (begin, end)| without(&svg, begin, end))
 }
 
 /// Without what is between two marks, and these.

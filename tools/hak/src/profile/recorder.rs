@@ -2,13 +2,13 @@
 //! Gathers the samples of a process until it ends, or is not to be looked at any longer.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
 use crate::failure::{SOMETHING_FAILED, failure};
 use crate::inspect::Inspected;
+use crate::inspect::target::{printable, text};
 use crate::profile::Profile;
 use crate::profile::modules::Modules;
 use crate::profile::ring::{Event, Ring, What};
@@ -124,8 +124,8 @@ impl Recorder {
         let profile = &mut self.profile;
         let pid = profile.pid;
         profile.threads.entry(event.thread).or_insert_with(|| {
-            let name = fs::read_to_string(format!("/proc/{pid}/task/{}/comm", event.thread));
-            name.map_or_else(|_| "thread".into(), |name| name.trim_end().into())
+            let name = text(format!("/proc/{pid}/task/{}/comm", event.thread));
+            name.map_or_else(|_| "thread".into(), |name| printable(name.trim_end()))
         });
         let mut places = Vec::new();
         if let What::Allocated { stack: Some(registers), .. } = &event.what {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Whether a process is the one that had this number before, and still runs the same program.
 
-use std::fs;
+use crate::inspect::target::text;
 
 /// When it began, and where the program that it runs lies in its memory, with its arguments: a number that is given
 /// to another process, and `exec`, change them. Zero where the process may not be read.
@@ -16,7 +16,7 @@ const FIRST: usize = 3;
 impl Identity {
     /// `None`: there is no such process.
     pub fn of(pid: u32) -> Option<Identity> {
-        parsed(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        parsed(&text(format!("/proc/{pid}/stat")).ok()?)
     }
 }
 

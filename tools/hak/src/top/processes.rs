@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::failure::{self, SOMETHING_FAILED, failure};
-use crate::inspect::snapshot::Snapshot;
 use crate::inspect::target::{Mapping, Target};
 use crate::inspect::threads::State;
 use crate::inspect::{Inspected, found};
@@ -183,7 +182,7 @@ fn look(inspected: &Inspected) -> Result<Look> {
         tried = inspected.look();
     }
     let (_, _, snapshot) = tried?;
-    Ok(Look { at: Instant::now(), snapshot: Box::new(printable(snapshot)) })
+    Ok(Look { at: Instant::now(), snapshot: Box::new(snapshot) })
 }
 
 /// `None` if it has ended.
@@ -198,14 +197,6 @@ fn row(inspected: &Inspected, before: &mut Option<(Instant, u64)>) -> Option<Row
         figures: snapshot.figures,
         returned,
     })
-}
-
-/// Programs and threads may call themselves anything, also what a terminal obeys.
-fn printable(mut snapshot: Snapshot) -> Snapshot {
-    let clean = |text: &mut String| *text = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    snapshot.inspect.iter_mut().for_each(|inspect| clean(&mut inspect.program));
-    snapshot.heaps.iter_mut().filter_map(|heap| heap.name.as_mut()).for_each(clean);
-    snapshot
 }
 
 #[cfg(test)]
@@ -266,12 +257,5 @@ mod tests {
         assert!(again.found_again(at("one", 10)).is_sure);
         let other = at("one", 0).found_again(at("other", 10));
         assert!(!other.is_sure && !other.found_again(at("other", 11)).is_sure, "what is new may be on its way");
-    }
-
-    #[test]
-    fn names_do_not_drive_the_terminal() {
-        let mut snapshot = crate::inspect::picture::tests::made(&[], "").snapshot;
-        snapshot.heaps.push(crate::top::texts::tests::heap(1, "a\x1b[2Jb\n", 0));
-        assert_eq!(printable(snapshot).heaps[0].name.as_deref(), Some("a?[2Jb?"));
     }
 }

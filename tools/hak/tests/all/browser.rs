@@ -6,7 +6,7 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{hak, made};
+use crate::common::{cc, hak, library, made};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -49,6 +49,26 @@ function inspect(frame) {
 addEventListener('load', () => {
   const result = document.createElement('pre');
   result.textContent = 'RESULT' + JSON.stringify([...document.querySelectorAll('iframe')].map(inspect)) + 'END';
+  document.body.append(result);
+});
+";
+
+/// What is to be seen of the graphs in a heap profile, once its threads are unfolded: of each figure, how many of its
+/// lines and frames have a size, and how many of them lie beside it. And what the page did wrong by itself.
+const GRAPHS: &str = r"
+let errors = 0;
+addEventListener('error', () => errors++);
+addEventListener('load', () => {
+  document.querySelectorAll('details').forEach(details => { details.open = true; });
+  const figures = [...document.querySelectorAll('figure')].map(figure => {
+    const outer = figure.getBoundingClientRect();
+    const boxes = [...figure.querySelectorAll('g rect, polyline')].map(one => one.getBoundingClientRect());
+    const isBeside = box => box.left < outer.left || box.right > outer.right || box.bottom > outer.bottom;
+    return { drawn: boxes.filter(box => box.width > 0 && box.height > 5).length, beside: boxes.filter(isBeside).length };
+  });
+  const names = [...document.querySelectorAll('[id]')].map(one => one.id);
+  const result = document.createElement('pre');
+  result.textContent = 'RESULT' + JSON.stringify({ figures, errors, twice: names.length - new Set(names).size }) + 'END';
   document.body.append(result);
 });
 ";
@@ -104,11 +124,16 @@ impl Browser {
         let outer = self.path("frames.html");
         fs::write(&outer, format!("<!doctype html><script>{INSPECTOR}</script><body>{}", frames.concat())).unwrap();
         let shown = self.show(&outer, &["--dump-dom".into(), "--window-size=1600,1000".into()]);
-        let shown = String::from_utf8_lossy(&shown);
-        // In the script as well, so the last one.
-        let result = shown.rsplit("RESULT").next().and_then(|rest| rest.split("END").next()).unwrap();
-        serde_json::from_str(&result.replace("&amp;", "&").replace("&gt;", ">").replace("&lt;", "<")).unwrap()
+        serde_json::from_value(result_in(&shown)).unwrap()
     }
+}
+
+/// What a script has found, in a page that it has put it into.
+fn result_in(shown: &[u8]) -> Value {
+    let shown = String::from_utf8_lossy(shown);
+    // In the script as well, so the last one.
+    let result = shown.rsplit("RESULT").next().and_then(|rest| rest.split("END").next()).unwrap();
+    serde_json::from_str(&result.replace("&amp;", "&").replace("&gt;", ">").replace("&lt;", "<")).unwrap()
 }
 
 fn data() -> PathBuf {
@@ -184,4 +209,25 @@ fn charts_are_drawn_on_light_and_on_dark() {
         assert!(picture.count([132, 137, 145]) > 10_000, "glibc's bars are drawn");
         assert!(picture.count(noise) > 5_000, "what is noise is grey");
     }
+}
+
+#[test]
+fn a_heap_profile_is_drawn() {
+    let Some(browser) = Browser::find() else { return };
+    let (program, page) = (browser.path("a<b>&\"c"), browser.path("page.html"));
+    cc(&program, include_str!("data/profile_program.c"), &["-O1", "-g", "-pthread"]);
+    let mut command = hak();
+    command.args(["profile", "--every", "16K", "--html"]).arg(&page).arg("--library").arg(library()).arg("--");
+    command.arg(program).arg("work").assert().code(7);
+    let html = fs::read_to_string(&page).unwrap();
+    fs::write(&page, html.replace("</head>", &format!("<script>{GRAPHS}</script></head>"))).unwrap();
+    let found = result_in(&browser.show(&page, &["--dump-dom".into(), "--window-size=1400,1000".into()]));
+    assert_eq!((&found["errors"], &found["twice"]), (&Value::from(0), &Value::from(0)), "{found}");
+    let figures = found["figures"].as_array().unwrap();
+    // The course, four graphs, and two for each of two threads, of which one has nothing at the peak or little.
+    assert!(figures.len() >= 8, "{found}");
+    let has_frames = |figure: &Value| figure["drawn"].as_u64().unwrap() >= 3;
+    assert_eq!(figures[0]["drawn"], 1, "{found}");
+    assert!(figures[1..].iter().all(has_frames), "{found}");
+    assert!(figures.iter().all(|figure| figure["beside"] == 0), "{found}");
 }

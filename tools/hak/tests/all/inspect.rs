@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! `hak inspect` and `hak diff`: what they say of a process is what the process knows of itself.
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -229,6 +231,32 @@ fn what_cannot_be_inspected_is_named() {
     while !fs::read_to_string(format!("/proc/{}/stat", ended.id())).unwrap().contains(") Z") {}
     refused(&ended.id().to_string(), 2, "it has ended");
     ended.wait().unwrap();
+}
+
+/// A name may be in an encoding that is none of ours, cut off in the middle of a letter, or hold what terminals obey.
+#[test]
+fn names_may_be_any_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join(OsStr::from_bytes(b"a\xff\x1b[2J\xc3"));
+    fs::rename(heap_program(directory.path(), &["-ldl"]), &program).unwrap();
+    let stats = directory.path().join("stats.json");
+    let mut running = Running::start(preloaded(&program, &library(), "quiet").env("HAKMEM_STATS_FILE", &stats));
+    running.json();
+    let pid = running.pid();
+    let shown = "a\u{fffd}?[2J\u{fffd}";
+    let seen = look(&pid);
+    assert_eq!(seen["inspect"]["program"], shown);
+    assert_eq!(
+        (&seen["heaps"][0]["state"], &seen["heaps"][0]["name"]),
+        (&Value::from("attached"), &Value::from(shown))
+    );
+    let named = || contains(shown).and(contains("\x1b").not());
+    hak().args(["inspect", &pid]).assert().success().stdout(named());
+    hak().args(["top", "--batch", "--count", "1", &pid]).assert().success().stdout(named());
+    hak().args(["top", "--batch", "--count", "1"]).assert().success().stdout(named());
+    hak().args(["profile", &pid, "--for", "10ms"]).assert().success().stdout(named());
+    hak().args(["dump", &pid]).assert().success();
+    hak().arg("diff").args([&stats, &stats]).assert().success().stdout(named());
 }
 
 /// Other versions of the library, as far as a tool can see them.

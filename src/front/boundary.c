@@ -2,6 +2,7 @@
 #include "boundary.h"
 
 #include "../arena/arena.h"
+#include "../slab/orphanage.h"
 #include "../slab/remote.h"
 #include "../slab/slab.h"
 #include "../slab/surplus.h"
@@ -68,7 +69,7 @@ static bool take_in(heap_t *heap, unsigned size_class, void *block, uint32_t wor
  * Returns whether it stays. */
 static bool stays_or_goes_home(heap_t *heap, unsigned size_class, void *block, uint32_t word) {
   if (magazines_may_have_shared() && size_class_is_shared(size_class) &&
-      pool_is_lender(&heap->owner, word_owner(word)) && magazine_shares(heap, size_class))
+      orphanage_has_id(&heap->owner, word_owner(word)) && magazine_shares(heap, size_class))
     return true;
   remote_free(&heap->owner, block, word);
   return false;

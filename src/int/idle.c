@@ -7,6 +7,7 @@
 #include "../front/magazine.h"
 #include "../front/thread.h"
 #include "../region/region.h"
+#include "../slab/orphanage.h"
 #include "../slab/purge.h"
 #include "../slab/remote.h"
 #include "../slab/slab.h"
@@ -33,7 +34,7 @@ static void send_home(heap_t *heap) {
 static void give_slabs(owner_t *owner) {
   slab_release_empty(owner);
   purge_unused(owner, IDLE_PURGES);
-  pool_disown_own(owner);
+  orphanage_disown_own(owner);
   slab_tell_arena(owner);
 }
 

@@ -3,6 +3,7 @@
 
 #include "../base/probe.h"
 #include "../support/error.h"
+#include "orphanage.h"
 #include "pool.h"
 #include "remote.h"
 #include "slab.h"
@@ -70,7 +71,7 @@ size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t w
 }
 
 size_t batch_borrow(owner_t *owner, unsigned size_class, void **blocks, size_t wanted) {
-  size_t taken = pool_lend(owner, size_class, blocks, wanted);
+  size_t taken = orphanage_lend(owner, size_class, blocks, wanted);
   if (taken == 0) return 0;
   atomic64_add_alone(&owner->refills, 1);
   HAK_PROBE(refill, owner->id, size_classes[size_class].block_bytes, taken);
@@ -91,23 +92,7 @@ static void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32
 }
 
 static bool is_lent(const owner_t *owner, unsigned size_class, uint32_t word) {
-  return size_class_is_shared(size_class) && word_kind(word) == size_class && pool_is_lender(owner, word_owner(word));
-}
-
-/* Of the pool's slabs: as many of the first blocks as are. Returns how many. */
-static size_t flush_lent(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
-  size_t lent = 1;
-  while (lent < count && is_lent(owner, size_class, map_lookup(blocks[lent]))) lent++;
-  pool_take_back(owner, size_class, blocks, lent);
-  return lent;
-}
-
-/* Returns how many blocks at the front were dealt with, of which the first has that word. */
-static HAK_NOINLINE size_t flush_others(owner_t *owner, unsigned size_class, void *const *blocks, size_t count,
-                                        uint32_t word) {
-  if (is_lent(owner, size_class, word)) return flush_lent(owner, size_class, blocks, count);
-  flush_stray(owner, size_class, blocks[0], word);
-  return 1;
+  return size_class_is_shared(size_class) && word_kind(word) == size_class && orphanage_has_id(owner, word_owner(word));
 }
 
 /* The word is claimed: a thread that frees the block a second time just now may
@@ -154,13 +139,37 @@ HAK_INLINE row_t row_of(unsigned size_class, void *const *blocks, size_t count) 
 }
 
 /* Returns how many blocks at the front were dealt with. */
-static size_t flush_row(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+HAK_INLINE size_t flush_row(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
   row_t row = row_of(size_class, blocks, count);
   if (HAK_LIKELY(row.count > 0)) {
     slab_put_bits(owner, row.slab, row.word, row.bits, row.count);
     return row.count;
   }
   error_note(ERROR_INTERIOR_FREE, blocks[0], size_classes[size_class].block_bytes, 0);
+  return 1;
+}
+
+/* Of slabs that threads share, as many of the first blocks as are: home in one visit. Where the gate is shut, or the slab
+ * is another's by now, or gone, by its remote bits. Returns how many. */
+static size_t flush_lent(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+  size_t lent = 1;
+  while (lent < count && is_lent(owner, size_class, map_lookup(blocks[lent]))) lent++;
+  owner_t *orphanage = orphanage_enter(owner);
+  uint32_t its_word = word_make(orphanage != NULL ? orphanage->id : 0, size_class);
+  for (size_t i = 0; i < lent;) {
+    if (HAK_LIKELY(orphanage != NULL && map_lookup(blocks[i]) == its_word))
+      i += flush_row(orphanage, size_class, blocks + i, lent - i);
+    else remote_free_directly(blocks[i++], its_word);
+  }
+  if (orphanage != NULL) orphanage_leave(owner, orphanage);
+  return lent;
+}
+
+/* Returns how many blocks at the front were dealt with, of which the first has that word. */
+static HAK_NOINLINE size_t flush_others(owner_t *owner, unsigned size_class, void *const *blocks, size_t count,
+                                        uint32_t word) {
+  if (is_lent(owner, size_class, word)) return flush_lent(owner, size_class, blocks, count);
+  flush_stray(owner, size_class, blocks[0], word);
   return 1;
 }
 

@@ -22,7 +22,7 @@ HAK_C_BEGIN
  * ended threads and those to fresh ones. `is_zero`, if not NULL, tells whether
  * a single block (wanted is 1) reads as zero; false when unknown. */
 size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, bool *is_zero);
-/* The same from the pool, which lends them: size_class_is_shared. May return none: pool_lend. */
+/* The same from the orphanage, which lends them: size_class_is_shared. May return none: orphanage_lend. */
 size_t batch_borrow(owner_t *owner, unsigned size_class, void **blocks, size_t wanted);
 
 /* Takes blocks back that came from a magazine of the class. Each is checked:

@@ -6,11 +6,8 @@
 #include "../arena/shelf.h"
 #include "../os/os.h"
 #include "claim.h"
-#include "purged.h"
 #include "remote.h"
 #include "slab.h"
-
-#include <string.h>
 
 hak_gate_t pool_gate;
 
@@ -326,34 +323,12 @@ void pool_detach(owner_t *owner) {
 }
 
 /* ---- Adoption ----------------------------------------------------------------*/
-static void hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class) {
-  const size_class_t *c = &size_classes[size_class];
-  slab_unlist(from, slab);
-  purged_note_moved(from, to, slab);
-  int64_t free_bytes = (int64_t)the_map.records[slab].slab.free_count * c->block_bytes;
-  from->free_bytes -= free_bytes;
-  to->free_bytes += free_bytes;
-  uint32_t empty_units = the_map.records[slab].slab.free_count == c->capacity ? c->slab_units : 0;
-  from->empty_units -= empty_units;
-  to->empty_units += empty_units;
-  /* Threads that free a block of this slab now may read either owner: both ways
-   * lead the block here, see remote.h. */
-  map_write_words(slab, 0, c->slab_units, word_make(to->id, size_class));
-  slab_list(to, slab);
-}
-
-/* Few blocks are left whose thread has to free them as another's, from then on. */
-static bool is_hardly_used(unit_t slab) {
-  const unit_record_t *r = map_record(slab);
-  return r->slab.free_count >= r->slab.capacity - r->slab.capacity / 4;
-}
-
 /* Of the orphanage's the last one, and only if few use it: the others are lent from. */
 static unit_t slab_to_adopt(const owner_t *pooled, unsigned size_class) {
   unit_t slab = pooled->slabs[size_class];
   if (slab == 0 || pooled->id != orphanage_id(node_of(pooled))) return slab;
   unit_t last = map_record(slab)->slab.previous;
-  return is_hardly_used(last) ? last : 0;
+  return slab_is_hardly_used(last) ? last : 0;
 }
 
 static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class) {
@@ -362,7 +337,7 @@ static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class) {
   if (may_have_more) remote_collect(pooled, COLLECTS);
   unit_t slab = slab_to_adopt(pooled, size_class);
   if (slab != 0) {
-    hand_over(pooled, owner, slab, size_class);
+    slab_hand_over(pooled, owner, slab, size_class);
     atomic64_add_alone(&owner->adoptions, 1);
   }
   note_free(pooled);
@@ -438,10 +413,18 @@ bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class) {
   return adopted;
 }
 
-/* ---- Slabs of threads that sleep -------------------------------------------------
- * They go to an owner that is in no stack, so no thread that begins ever gets it, and
- * are adopted from there.                                                          */
-void pool_prepare_to_disown(const owner_t *from) {
+bool pool_adopt_found(owner_t *orphanage, unsigned size_class) {
+  owner_t *found = find_with(node_of(orphanage), size_class);
+  return found != NULL && adopt_from(found, orphanage, size_class);
+}
+
+/* ---- Orphanages --------------------------------------------------------------*/
+owner_t *pool_orphanage(const owner_t *owner) {
+  uint32_t id = orphanage_id(node_of(owner));
+  return id != 0 ? owner_by_id(id) : NULL;
+}
+
+void pool_make_orphanage(const owner_t *from) {
   node_t *node = node_of(from); /* once: its thread may run, and be elsewhere now */
   if (orphanage_id(node) != 0) return;
   owner_t *owner = make();
@@ -450,150 +433,6 @@ void pool_prepare_to_disown(const owner_t *from) {
   atomic32_store_relaxed(&owner->node, (uint32_t)(node - pool.nodes));
   atomic32_store_relaxed(&node->orphanage, owner->id);
   atomic32_add_alone(&pool.pooled_count, 1);
-}
-
-/* Up to `looks` slabs of a class. Returns how many were looked at. */
-static size_t disown_class(owner_t *owner, owner_t *to, unsigned size_class, size_t looks) {
-  size_t looked = 0;
-  for (unit_t slab = owner->slabs[size_class], next; slab != 0 && looked < looks; slab = next, looked++) {
-    next = map_record(slab)->slab.next;
-    if (is_hardly_used(slab)) hand_over(owner, to, slab, size_class);
-  }
-  return looked;
-}
-
-bool pool_disown(owner_t *owner) {
-  enum { LOOKS = 64, OF_A_CLASS = 256 };
-  uint32_t orphanage = orphanage_id(node_of(owner));
-  if (orphanage == 0) return false;
-  owner_t *to = owner_by_id(orphanage);
-  owner_enter(to);
-  for (size_t looks = 0; looks < LOOKS && owner->disown_class < MID_CLASS_END && !claim_is_awaited(owner);) {
-    unsigned c = owner->disown_class;
-    /* Where blocks share lines of the cache, they had better be one thread's. */
-    if (size_classes[c].block_bytes % HAK_CACHE_LINE == 0) looks += disown_class(owner, to, c, OF_A_CLASS);
-    owner->disown_class++;
-  }
-  pool_note(to);
-  owner_leave(to);
-  bool has_more = owner->disown_class < MID_CLASS_END;
-  if (!has_more) owner->disown_class = 0;
-  return has_more;
-}
-
-void pool_disown_own(owner_t *owner) {
-  if (pool_attached_count() < 2) return; /* nobody else is there */
-  pool_enter();
-  pool_prepare_to_disown(owner);
-  owner->disown_class = 0;
-  for (bool more = true; more;) {
-    more = pool_disown(owner);
-    pool_leave(); /* after every step; nobody can claim the owner, which is busy */
-    if (more) pool_enter();
-  }
-}
-
-/* ---- Slabs that threads share ----------------------------------------------------
- * The orphanage's, behind the gate. A thread has blocks of them, and no slab. What holds then:
- * - The thread ends: its magazines are flushed, and what was lent comes back with the rest. Lent blocks never stay in a
- *   heap that waits warm: batch_is_sound finds them another's. Blocks that stay in use are freed as any other's.
- * - A fork: a child's orphanage that another thread was at work in is lost, with the free blocks of its slabs; a
- *   block that was lent from them is out of use for ever when it is freed, as of any owner that was lost. The next
- *   thread that is lent to makes another one. If none was at work there, the child goes on with it.
- * - Memory runs out: without an orphanage, or a slab for it, or with the gate shut, nothing is lent, and the
- *   caller fills the magazine from its own slabs, adopted ones, and what it can regain. A slab that was made for the
- *   orphanage and did not get there is the thread's own.
- */
-
-/* The orphanage of the owner's node, marked as at work; NULL if there is none. The gate is held. */
-static owner_t *enter_orphanage(const owner_t *owner) {
-  uint32_t id = orphanage_id(node_of(owner));
-  if (id == 0) return NULL;
-  owner_enter(owner_by_id(id));
-  return owner_by_id(id);
-}
-static void leave_orphanage(owner_t *orphanage) {
-  slab_tell_arena(orphanage);
-  note_free(orphanage);
-  owner_leave(orphanage);
-}
-
-static bool has_slab_to_lend(owner_t *orphanage, unsigned size_class) {
-  if (remote_has_pending(orphanage)) remote_collect(orphanage, COLLECTS);
-  if (orphanage->slabs[size_class] != 0) return true;
-  owner_t *found = find_with(node_of(orphanage), size_class);
-  return found != NULL && adopt_from(found, orphanage, size_class);
-}
-
-/* `fresh`: a slab of the owner's that is the orphanage's from now on, or 0. false: the gate is shut. */
-static bool lend(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, unit_t fresh, size_t *taken) {
-  *taken = 0;
-  if (!pool_enter_soon()) return false;
-  pool_prepare_to_disown(owner);
-  owner_t *orphanage = enter_orphanage(owner);
-  if (orphanage != NULL) {
-    if (fresh != 0) hand_over(owner, orphanage, fresh, size_class);
-    if (has_slab_to_lend(orphanage, size_class))
-      *taken = slab_take_blocks(orphanage, orphanage->slabs[size_class], size_class, blocks + wanted, wanted);
-    leave_orphanage(orphanage);
-  }
-  pool_leave();
-  return true;
-}
-
-size_t pool_lend(owner_t *owner, unsigned size_class, void **blocks, size_t wanted) {
-  size_t taken;
-  bool is_open = lend(owner, size_class, blocks, wanted, 0, &taken);
-  /* A slab is made with the gate open, as the heap may have to grow for it. */
-  if (is_open && taken == 0 && slab_add(owner, size_class))
-    lend(owner, size_class, blocks, wanted, owner->slabs[size_class], &taken);
-  if (taken > 0 && taken < wanted) memmove(blocks, blocks + wanted - taken, taken * sizeof *blocks);
-  return taken;
-}
-
-bool pool_is_lender(const owner_t *owner, uint32_t id) { return id != 0 && id == orphanage_id(node_of(owner)); }
-
-/* By their slabs' remote bits, whoever's they are by now. */
-static void put_back_outside(unsigned size_class, void *const *blocks, size_t count) {
-  for (size_t i = 0; i < count; i++) remote_free_directly(blocks[i], word_make(0, size_class));
-}
-
-/* A slab that is another's by now, or gone, is looked at there. */
-static void put_back(owner_t *orphanage, unsigned size_class, void *block) {
-  unit_t slab = slab_first_unit((unit_t)map_unit_of(block), size_class);
-  int number = slab_block_number(block, slab, size_class);
-  bool is_there = map_lookup(block) == word_make(orphanage->id, size_class) && number >= 0;
-  if (is_there) slab_put_bits(orphanage, slab, (unsigned)number / 64, (uint64_t)1 << number % 64, 1);
-  else put_back_outside(size_class, &block, 1);
-}
-
-/* The gate is held. `owner` is the calling thread's, or claimed: then slabs that become empty wait with its own for the
- * end of the claim, as a claimer waits for no gate (claim.h). */
-static void take_back(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
-  owner_t *orphanage = enter_orphanage(owner);
-  if (orphanage == NULL) { /* a fork has lost it */
-    put_back_outside(size_class, blocks, count);
-    return;
-  }
-  orphanage->puts_aside = owner->puts_aside;
-  orphanage->put_aside = owner->put_aside;
-  for (size_t i = 0; i < count; i++) put_back(orphanage, size_class, blocks[i]);
-  if (remote_has_pending(orphanage)) remote_collect(orphanage, COLLECTS); /* of those who found the gate shut */
-  owner->put_aside = orphanage->put_aside;
-  orphanage->put_aside = 0;
-  orphanage->puts_aside = false;
-  leave_orphanage(orphanage);
-}
-
-void pool_take_back(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
-  if (owner->puts_aside) { /* the gate is the claimer's */
-    take_back(owner, size_class, blocks, count);
-  } else if (pool_enter_soon()) {
-    take_back(owner, size_class, blocks, count);
-    pool_leave();
-  } else {
-    put_back_outside(size_class, blocks, count);
-  }
 }
 
 uint32_t pool_owner_count(void) { return atomic32_load_relaxed(&pool.owner_count); }

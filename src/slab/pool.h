@@ -1,11 +1,11 @@
 /*
- * The pool: owners whose threads have ended, and slabs whose threads sleep.
+ * The pool: owners whose threads have ended, and what becomes of their slabs.
  *
  * A thread that starts takes the owner that was pooled last, with all its slabs;
  * a thread that needs a slab looks at pooled owners before it asks for fresh
  * memory, and takes slabs over from them. So nothing waits for a thread that
  * never comes back, nor does what a thread that sleeps has no use for: it is in the
- * pool, too. The pool's gate is the outermost.
+ * pool, too (orphanage.h). The pool's gate is the outermost.
  *
  * Where the machine's memory is of several nodes, each has a pool of its own, and a thread
  * takes from that of the node on which it runs. Invariants: an owner that waits in a node's pool
@@ -48,31 +48,17 @@ void pool_settle(void);
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* There is no memory: the same on all other nodes, however little is there. */
 bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class);
-/* Up to `wanted` blocks of the class, those with the lowest addresses, the lowest last, from slabs that
- * are the pool's and stay so: threads that have few blocks each share their pages. The owner is the
- * calling thread's. Returns how many; none where another thread is behind the gate, or there is no
- * memory. */
-size_t pool_lend(owner_t *owner, unsigned size_class, void **blocks, size_t wanted);
-/* Whether slabs with that number are such ones, from which the owner's thread is served. */
-bool pool_is_lender(const owner_t *owner, uint32_t id);
-/* Frees blocks of that class that lay in such slabs, in one visit. The owner is the calling thread's, or claimed.
- * Reports what is no block, or free. */
-void pool_take_back(owner_t *owner, unsigned size_class, void *const *blocks, size_t count);
+/* The same for an orphanage, from an owner that waits on its node and is known to have such a slab. The gate is held. */
+bool pool_adopt_found(owner_t *orphanage, unsigned size_class);
 /* What lies free in a pooled owner's slabs, or which of them are listed, may have changed.
  * The gate is held. */
 void pool_note(owner_t *owner);
 
-/* Hands slabs of an owner that is claimed (claim.h) to the pool, of which few blocks are in
- * use: its thread sleeps, and others may have use for the rest of them. Not where blocks
- * share lines of the cache, which would be two threads' then. Looks at a bounded number of
- * each class, and goes on there the next time. Returns whether there are classes left. The
- * gate is held. */
-bool pool_disown(owner_t *owner);
-/* To be called before; not while an owner is claimed. The gate is held. */
-void pool_prepare_to_disown(const owner_t *owner);
-/* pool_disown for the calling thread's own owner, all of it, where there are other threads.
- * Enters the gate. */
-void pool_disown_own(owner_t *owner);
+/* The owner of slabs that are no thread's (orphanage.h), on the node where that owner's thread needed a slab last; NULL if
+ * there is none. */
+owner_t *pool_orphanage(const owner_t *owner);
+/* There is one from then on, unless memory is short. Not while an owner is claimed. The gate is held. */
+void pool_make_orphanage(const owner_t *owner);
 
 /* For those who look after owners (tidy.h): the gate, behind which nothing that a fork has
  * left waits to be put in order. */

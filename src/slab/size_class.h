@@ -83,7 +83,7 @@ HAK_INLINE bool size_class_is_single(unsigned size_class) { return size_class >=
  * front/magazine.c: two steps a doubling, and 1152. Aligned at least as well. */
 HAK_INLINE unsigned size_class_coarse(unsigned size_class) { return size_class_coarser[size_class]; }
 
-/* The same in a process with many threads, see pool_lend: blocks of whole lines of the cache. */
+/* The same in a process with many threads, see orphanage_lend: blocks of whole lines of the cache. */
 HAK_INLINE unsigned size_class_shared(unsigned size_class) {
   if (size_class <= 8) return size_class <= 4 ? 4 : 8;
   return size_class_coarse(size_class);

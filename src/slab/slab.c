@@ -22,7 +22,7 @@ static void set_listed(owner_t *owner, unsigned size_class, bool is_listed) {
   *listed = is_listed ? *listed | bit : *listed & ~bit;
 }
 
-void slab_list(owner_t *owner, unit_t slab) {
+static void list(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
   unit_t first = owner->slabs[r->slab.size_class];
   r->slab.next = first;
@@ -36,7 +36,7 @@ void slab_list(owner_t *owner, unit_t slab) {
   } else owner->slabs[r->slab.size_class] = slab;
 }
 
-void slab_unlist(owner_t *owner, unit_t slab) {
+static void unlist(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
   unit_t *first = &owner->slabs[r->slab.size_class];
   if (owner->next_look == slab) owner->next_look = r->slab.next;
@@ -158,7 +158,7 @@ void slab_age_empty(owner_t *owner) {
 bool slab_add(owner_t *owner, unsigned size_class) {
   unit_t slab = make_slab(owner, size_class, NULL);
   if (slab == 0) return false;
-  slab_list(owner, slab);
+  list(owner, slab);
   note_made(owner, units_of(slab));
   owner->empty_units += units_of(slab);
   owner->free_bytes += (int64_t)map_record(slab)->slab.capacity * size_classes[size_class].block_bytes;
@@ -193,7 +193,7 @@ void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
 
 void slab_release(owner_t *owner, unit_t slab) {
   unsigned size_class = slab_record(owner, slab)->slab.size_class;
-  slab_unlist(owner, slab);
+  unlist(owner, slab);
   owner->empty_units -= units_of(slab);
   if (map_record(slab)->slab.purged_pages != 0) purged_note_gone(owner, slab);
   owner->free_bytes -= (int64_t)map_record(slab)->slab.free_count * size_classes[size_class].block_bytes;
@@ -235,7 +235,7 @@ size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void *
   }
   r->slab.free_count = (uint16_t)(r->slab.free_count - count);
   owner->free_bytes -= (int64_t)(count * c->block_bytes);
-  if (r->slab.free_count == 0) slab_unlist(owner, slab);
+  if (r->slab.free_count == 0) unlist(owner, slab);
   return count;
 }
 
@@ -252,15 +252,15 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
   r->slab.free_count = (uint16_t)(r->slab.free_count + count);
   r->slab.idle_looks = 0;
   owner->free_bytes += (int64_t)(count * size_classes[size_class].block_bytes);
-  if (!r->slab.listed) slab_list(owner, slab);
+  if (!r->slab.listed) list(owner, slab);
   if (HAK_UNLIKELY(r->slab.free_count >= r->slab.look_at)) note_mostly_free(owner, slab);
   if (!is_empty(slab)) return;
   owner->empty_units += units_of(slab);
   bool is_only = owner->slabs[size_class] == slab && r->slab.next == 0;
   if (is_only) return;
   if (owner->empty_units <= owner->empty_most) {
-    slab_unlist(owner, slab);
-    slab_list(owner, slab); /* the last */
+    unlist(owner, slab);
+    list(owner, slab); /* the last */
   } else {
     note_given(owner, units_of(slab));
     slab_release(owner, slab);
@@ -279,6 +279,29 @@ void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits, si
   the_map.free_bits[slab][word] |= bits;
   if (word < r->slab.first_word) r->slab.first_word = (uint16_t)word;
   if (count > 0) blocks_came_back(owner, slab, size_class, count);
+}
+
+/* ---- From one owner to another ------------------------------------------------------*/
+
+void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class) {
+  const size_class_t *c = &size_classes[size_class];
+  unlist(from, slab);
+  purged_note_moved(from, to, slab);
+  int64_t free_bytes = (int64_t)map_record(slab)->slab.free_count * c->block_bytes;
+  from->free_bytes -= free_bytes;
+  to->free_bytes += free_bytes;
+  uint32_t empty_units = is_empty(slab) ? c->slab_units : 0;
+  from->empty_units -= empty_units;
+  to->empty_units += empty_units;
+  /* Threads that free a block of this slab now may read either owner: both ways
+   * lead the block here, see remote.h. */
+  map_write_words(slab, 0, c->slab_units, word_make(to->id, size_class));
+  list(to, slab);
+}
+
+bool slab_is_hardly_used(unit_t slab) {
+  const unit_record_t *r = map_record(slab);
+  return r->slab.free_count >= r->slab.capacity - r->slab.capacity / 4;
 }
 
 /* ---- Single blocks -----------------------------------------------------------------*/

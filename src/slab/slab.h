@@ -68,8 +68,11 @@ void slab_tell_arena(owner_t *owner);
 /* Of slab.look_at, of a slab that was not looked at yet since it is mostly free: more than
  * any slab's capacity. */
 enum { LOOK_IS_DUE = UINT16_MAX };
-void slab_unlist(owner_t *owner, unit_t slab);
-void slab_list(owner_t *owner, unit_t slab);
+/* A listed slab of a class of several blocks changes hands. */
+void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class);
+/* Whether three quarters of its blocks are free: few are left whose thread has to free them as another's when the slab
+ * changes hands. */
+bool slab_is_hardly_used(unit_t slab);
 
 /* The first unit of the slab that a unit of that class belongs to: slabs of
  * several blocks are aligned to their length. */

@@ -5,6 +5,7 @@
 #include "../os/os.h"
 #include "../support/profile.h"
 #include "claim.h"
+#include "orphanage.h"
 #include "pool.h"
 #include "purge.h"
 #include "remote.h"
@@ -81,14 +82,14 @@ static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *st
     owner->idle_visits = 0;
   if (now_ms < idle_until_ms || owner->idle_visits == IDLE_VISITS) return TIDY_NOTHING;
   bool sleeps = has_slept(owner);
-  if (sleeps) pool_prepare_to_disown(owner);
+  if (sleeps) pool_make_orphanage(owner);
   if (!claim_begin(owner)) return TIDY_NOTHING;
   int64_t free_before = owner->free_bytes;
   bool worked = strip != NULL && strip(owner);
   /* It takes two looks to see that a thread does not use its magazines; this one cannot have. */
   if (sleeps && strip != NULL && !worked) worked = strip(owner);
   worked = tidy_step(owner, now_ms) || worked;
-  if (!worked && sleeps) worked = pool_disown(owner);
+  if (!worked && sleeps) worked = orphanage_disown(owner);
   owner->seen_activity = owner_activity(owner); /* what we have flushed is not the thread's doing */
   owner->idle_visits = worked ? 0 : owner->idle_visits + 1;
   if (owner->free_bytes != free_before) owner->served_ms = now_ms;

@@ -38,7 +38,7 @@ typedef enum {
  * remote frees, releases empty slabs, those of warm owners too, and does what
  * purge_idle does. The same, with `strip`, in owners whose threads have not needed
  * the allocator for a tenth of a second, as long as that finds something; what is hardly
- * used of their slabs goes to the pool then (pool_disown). A little at a time: callers
+ * used of their slabs goes to the pool then (orphanage_disown). A little at a time: callers
  * come often, and go on where the last one stopped; rounds over all owners begin 50 ms
  * apart. */
 tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip);

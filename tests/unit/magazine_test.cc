@@ -126,7 +126,7 @@ TEST_F(ManyThreads, WhoUsesASizeOftenGetsSlabsOfItsOwn) {
   std::thread([] {
     const unsigned c = size_class_of(1024);
     void *first = hak_malloc(1024);
-    EXPECT_TRUE(pool_is_lender(&the_heap->owner, word_owner(map_lookup(first))));
+    EXPECT_TRUE(orphanage_has_id(&the_heap->owner, word_owner(map_lookup(first))));
     EXPECT_EQ(the_heap->magazines[c].capacity, capacity_first(c));
     std::vector<void *> blocks(40);
     for (int i = 0; i < 100; i++) cycle(blocks, 1024, true);

@@ -267,9 +267,9 @@ TEST_P(Nodes, SlabsOfAThreadThatSleepsWaitOnItsNode) {
   AttachedOwner sleeping, witness;
   auto few = sleeping.refill(32, 3);
   pool_enter();
-  pool_prepare_to_disown(sleeping);
+  pool_make_orphanage(sleeping);
   ASSERT_TRUE(claim_begin(sleeping));
-  while (pool_disown(sleeping)) {}
+  while (orphanage_disown(sleeping)) {}
   claim_end(sleeping);
   pool_leave();
   hak__check_all();

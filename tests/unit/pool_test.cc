@@ -316,11 +316,11 @@ class Disowned : public Pool {
   /* As tidy_some does with the owner of a thread that sleeps. */
   static bool disown(owner_t *owner) {
     pool_enter();
-    pool_prepare_to_disown(owner);
+    pool_make_orphanage(owner);
     const bool claimed = claim_begin(owner);
     EXPECT_TRUE(claimed);
     bool more = claimed;
-    for (int i = 0; i < 1000 && more; i++) more = pool_disown(owner);
+    for (int i = 0; i < 1000 && more; i++) more = orphanage_disown(owner);
     if (claimed) claim_end(owner);
     pool_leave();
     return more;
@@ -380,18 +380,18 @@ TEST_F(Disowned, WhatIsFreedThereIsTidiedUp) {
   EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 
-/* Slabs of the pool's, from which threads are served that have few blocks each. */
+/* Slabs of the orphanage's, from which threads are served that have few blocks each. */
 class Lent : public Pool {
  protected:
   static constexpr unsigned kClass = 32; /* 512 bytes */
   static std::vector<void *> lend(owner_t *owner, std::size_t count) {
     std::vector<void *> blocks(count);
-    blocks.resize(pool_lend(owner, kClass, blocks.data(), count));
+    blocks.resize(orphanage_lend(owner, kClass, blocks.data(), count));
     std::reverse(blocks.begin(), blocks.end()); /* the lowest first */
     return blocks;
   }
   static void give_back(owner_t *owner, const std::vector<void *> &blocks) {
-    pool_take_back(owner, kClass, blocks.data(), blocks.size());
+    batch_flush(owner, kClass, blocks.data(), blocks.size());
     error_settle();
   }
   const std::size_t capacity = size_classes[kClass].capacity;
@@ -404,9 +404,9 @@ TEST_F(Lent, ThreadsHaveNeighbouringBlocksAndNoSlabs) {
   for (std::size_t i = 0; i < 6; i++)
     EXPECT_EQ(i < 3 ? first[i] : second[i - 3], static_cast<char *>(first[0]) + i * 512) << i;
   EXPECT_NE(owner_of(first[0]), a->id);
-  EXPECT_TRUE(pool_is_lender(b, owner_of(first[0])));
-  EXPECT_FALSE(pool_is_lender(b, a->id));
-  EXPECT_FALSE(pool_is_lender(b, 0)) << "what is nobody's";
+  EXPECT_TRUE(orphanage_has_id(b, owner_of(first[0])));
+  EXPECT_FALSE(orphanage_has_id(b, a->id));
+  EXPECT_FALSE(orphanage_has_id(b, 0)) << "what is nobody's";
   /* What one has given back serves the other, the lowest first. */
   give_back(a, {first[2], first[0]});
   auto third = lend(b, 3);
@@ -430,7 +430,7 @@ TEST_F(Lent, WhatEndedThreadsLeftComesFirstAndThenFreshSlabs) {
   auto more = lend(a, 1);
   ASSERT_EQ(more.size(), 1u);
   EXPECT_NE(slab_of(more[0]), slab);
-  EXPECT_TRUE(pool_is_lender(a, owner_of(more[0])));
+  EXPECT_TRUE(orphanage_has_id(a, owner_of(more[0])));
   slab_check(a);
   give_back(a, lent);
   give_back(a, more);
@@ -499,7 +499,7 @@ TEST_F(Lent, AChildGoesOnWithoutSlabsThatWereInUseJustThen) {
     auto more = lend(a, 1);
     if (more.size() != 1 || slab_of(more[0]) == slab_of(lent[0])) return 1;
     give_back(a, more);
-    return pool_is_lender(a, lender->id) ? 2 : 0;
+    return orphanage_has_id(a, lender->id) ? 2 : 0;
   });
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
   give_back(a, lent);

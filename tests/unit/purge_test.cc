@@ -222,12 +222,12 @@ TEST_F(Surplus, BooksFollowASlabToItsNextOwner) {
   MakeInSteps(64);
   const int64_t purged = owner->purged_bytes;
   pool_enter();
-  pool_prepare_to_disown(owner);
+  pool_make_orphanage(owner);
   if (!claim_begin(owner)) {
     pool_leave();
     GTEST_SKIP() << "no membarrier here";
   }
-  while (pool_disown(owner)) continue;
+  while (orphanage_disown(owner)) continue;
   claim_end(owner);
   pool_leave();
   EXPECT_EQ(owner->purged_bytes, 0);

@@ -272,17 +272,17 @@ TEST_F(ShutGate, WhatCanBeDoneLaterIs) {
 TEST_F(ShutGate, BlocksAreLentAnotherTimeAndComeBackOutsideOfIt) {
   const unsigned c = 32;
   void *blocks[4];
-  ASSERT_EQ(pool_lend(owner, c, blocks, 3), 3u);
+  ASSERT_EQ(orphanage_lend(owner, c, blocks, 3), 3u);
   behind_a_shut_gate(pool_gate, [&] {
-    EXPECT_EQ(pool_lend(owner, c, &blocks[3], 1), 0u);
-    pool_take_back(owner, c, blocks, 2);
+    EXPECT_EQ(orphanage_lend(owner, c, &blocks[3], 1), 0u);
+    batch_flush(owner, c, blocks, 2);
   });
   void *again[2];
-  ASSERT_EQ(pool_lend(owner, c, again, 2), 2u);
+  ASSERT_EQ(orphanage_lend(owner, c, again, 2), 2u);
   EXPECT_EQ(again[0], blocks[0]) << "nobody has fetched them";
   EXPECT_EQ(again[1], blocks[1]);
-  pool_take_back(owner, c, again, 2);
-  pool_take_back(owner, c, &blocks[2], 1);
+  batch_flush(owner, c, again, 2);
+  batch_flush(owner, c, &blocks[2], 1);
   hak_test::tidy();
 }
 

@@ -1,5 +1,5 @@
-//! Remote frees: src/slab/remote.h and remote.c, with what pool.c (hand_over) and
-//! slab.c (make_slab, unmake_slab) do to a page-map word meanwhile.
+//! Remote frees: src/slab/remote.h and remote.c, with what slab.c (make_slab,
+//! unmake_slab, slab_hand_over) does to a page-map word meanwhile.
 //!
 //! What is simpler than the code: a slab is one unit with two blocks, bits 1 and 2 of
 //! one bitmap word; a page-map word is its owner's number, 0 for no slab; a block's

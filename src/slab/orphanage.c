@@ -1,0 +1,123 @@
+/* See orphanage.h. SPDX-License-Identifier: MIT */
+#include "orphanage.h"
+
+#include "claim.h"
+#include "pool.h"
+#include "remote.h"
+#include "slab.h"
+
+#include <string.h>
+
+/* Slabs whose remote frees a visit collects. */
+enum { COLLECTS = 8 };
+
+/* ---- Slabs of threads that sleep -------------------------------------------------*/
+
+/* Up to `looks` slabs of a class. Returns how many were looked at. */
+static size_t disown_class(owner_t *owner, owner_t *to, unsigned size_class, size_t looks) {
+  size_t looked = 0;
+  for (unit_t slab = owner->slabs[size_class], next; slab != 0 && looked < looks; slab = next, looked++) {
+    next = map_record(slab)->slab.next;
+    if (slab_is_hardly_used(slab)) slab_hand_over(owner, to, slab, size_class);
+  }
+  return looked;
+}
+
+bool orphanage_disown(owner_t *owner) {
+  enum { LOOKS = 64, OF_A_CLASS = 256 };
+  owner_t *to = pool_orphanage(owner);
+  if (to == NULL) return false;
+  owner_enter(to);
+  for (size_t looks = 0; looks < LOOKS && owner->disown_class < MID_CLASS_END && !claim_is_awaited(owner);) {
+    unsigned c = owner->disown_class;
+    /* Where blocks share lines of the cache, they had better be one thread's. */
+    if (size_classes[c].block_bytes % HAK_CACHE_LINE == 0) looks += disown_class(owner, to, c, OF_A_CLASS);
+    owner->disown_class++;
+  }
+  pool_note(to);
+  owner_leave(to);
+  bool has_more = owner->disown_class < MID_CLASS_END;
+  if (!has_more) owner->disown_class = 0;
+  return has_more;
+}
+
+void orphanage_disown_own(owner_t *owner) {
+  if (pool_attached_count() < 2) return; /* nobody else is there */
+  pool_enter();
+  pool_make_orphanage(owner);
+  owner->disown_class = 0;
+  for (bool more = true; more;) {
+    more = orphanage_disown(owner);
+    pool_leave(); /* after every step; nobody can claim the owner, which is busy */
+    if (more) pool_enter();
+  }
+}
+
+/* ---- Slabs that threads share ----------------------------------------------------*/
+bool orphanage_has_id(const owner_t *owner, uint32_t id) {
+  const owner_t *orphanage = pool_orphanage(owner);
+  return orphanage != NULL && orphanage->id == id;
+}
+
+/* The gate is held. */
+static owner_t *begin(owner_t *owner) {
+  owner_t *orphanage = pool_orphanage(owner);
+  if (orphanage == NULL) return NULL;
+  owner_enter(orphanage);
+  orphanage->puts_aside = owner->puts_aside;
+  orphanage->put_aside = owner->put_aside;
+  if (remote_has_pending(orphanage)) remote_collect(orphanage, COLLECTS);
+  return orphanage;
+}
+static void end(owner_t *owner, owner_t *orphanage) {
+  owner->put_aside = orphanage->put_aside;
+  orphanage->put_aside = 0;
+  orphanage->puts_aside = false;
+  slab_tell_arena(orphanage);
+  pool_note(orphanage);
+  owner_leave(orphanage);
+}
+
+/* The gate is a claimer's already. */
+static bool enter_gate(const owner_t *owner) { return owner->puts_aside || pool_enter_soon(); }
+static void leave_gate(const owner_t *owner) {
+  if (!owner->puts_aside) pool_leave();
+}
+
+owner_t *orphanage_enter(owner_t *owner) {
+  if (!enter_gate(owner)) return NULL;
+  owner_t *orphanage = begin(owner);
+  if (orphanage == NULL) leave_gate(owner);
+  return orphanage;
+}
+
+void orphanage_leave(owner_t *owner, owner_t *orphanage) {
+  end(owner, orphanage);
+  leave_gate(owner);
+}
+
+/* `fresh`: a slab of the owner's that is the orphanage's from now on, or 0. false: the gate is shut. */
+static bool lend(owner_t *owner, unsigned size_class, void **blocks, size_t wanted, unit_t fresh, size_t *taken) {
+  *taken = 0;
+  if (!pool_enter_soon()) return false;
+  pool_make_orphanage(owner);
+  owner_t *orphanage = begin(owner);
+  if (orphanage != NULL) {
+    if (fresh != 0) slab_hand_over(owner, orphanage, fresh, size_class);
+    if (orphanage->slabs[size_class] != 0 || pool_adopt_found(orphanage, size_class))
+      *taken = slab_take_blocks(orphanage, orphanage->slabs[size_class], size_class, blocks + wanted, wanted);
+    end(owner, orphanage);
+  }
+  pool_leave();
+  return true;
+}
+
+size_t orphanage_lend(owner_t *owner, unsigned size_class, void **blocks, size_t wanted) {
+  size_t taken;
+  bool is_open = lend(owner, size_class, blocks, wanted, 0, &taken);
+  /* A slab is made with the gate open, as the heap may have to grow for it. */
+  if (is_open && taken == 0 && slab_add(owner, size_class))
+    lend(owner, size_class, blocks, wanted, owner->slabs[size_class], &taken);
+  if (taken > 0 && taken < wanted) memmove(blocks, blocks + wanted - taken, taken * sizeof *blocks);
+  return taken;
+}

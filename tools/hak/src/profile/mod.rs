@@ -11,6 +11,7 @@ pub mod recorder;
 pub mod ring;
 pub mod samples;
 pub mod summary;
+pub mod symbols;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

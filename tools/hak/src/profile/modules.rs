@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! What code a process has mapped: stacks unwound by it, and the names of addresses.
-//!
-//! By frame pointers and `.eh_frame`, and by symbols and DWARF, of the files that are mapped. Where a file is not to
-//! be had, or has no names, an address is called by the file's name and its place in there.
+//! What code a process has mapped: stacks unwound by it, with frame pointers and `.eh_frame`, and the names of
+//! addresses (symbols.rs). Where a file is not to be had, or has no names, an address is called by the file's name and
+//! its place in there.
 
-use std::borrow::Cow;
 use std::fs::{self, File};
 use std::ops::{Deref, Range};
 use std::os::unix::fs::MetadataExt;
@@ -18,6 +16,7 @@ use object::{Object, ObjectSection, ObjectSegment};
 
 use crate::inspect::target::{Mapping, Target};
 use crate::profile::ring::Registers;
+use crate::profile::symbols::{Frame, Symbols};
 
 #[cfg(target_arch = "aarch64")]
 use framehop::aarch64::{CacheAarch64 as Cache, PtrAuthMask, UnwindRegsAarch64 as Regs, UnwinderAarch64 as Unwinding};
@@ -26,14 +25,6 @@ use framehop::x86_64::{CacheX86_64 as Cache, UnwindRegsX86_64 as Regs, UnwinderX
 
 /// No stack of more frames is of any use to a reader.
 const MOST_FRAMES: usize = 512;
-
-/// A function in a stack, one of several where they are inlined.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
-    pub name: String,
-    pub file: Option<String>,
-    pub line: Option<u32>,
-}
 
 pub struct Module {
     pub name: String,
@@ -44,7 +35,7 @@ pub struct Module {
     /// From an address in the file to that in the process.
     bias: u64,
     inode: u64,
-    symbols: Option<addr2line::Loader>,
+    symbols: Option<Symbols>,
 }
 
 #[derive(Default)]
@@ -82,10 +73,11 @@ impl Modules {
         let file = file_of(target, mapping, &path);
         let loaded = file.as_deref().and_then(|file| load(file, mapping));
         let bias = loaded.as_ref().map_or(mapping.from.wrapping_sub(mapping.offset), |loaded| loaded.bias);
+        let build_id = loaded.as_ref().map_or_else(Vec::new, |loaded| loaded.build_id.clone());
         if let Some(loaded) = loaded {
             self.unwinder.add_module(Unwound::new(name.clone(), mapping.from..mapping.to, bias, loaded.sections));
         }
-        let symbols = file.and_then(|file| addr2line::Loader::new(file).ok());
+        let symbols = file.map(|file| Symbols::of(&file, &build_id));
         self.all.push(Module {
             name,
             path,
@@ -131,7 +123,7 @@ impl Modules {
             return vec![Frame { name: format!("{:#x}", place.address), file: None, line: None }];
         };
         let inside = place.address.wrapping_sub(module.bias);
-        let mut frames = module.symbols.as_ref().map_or_else(Vec::new, |symbols| named(symbols, inside));
+        let mut frames = module.symbols.as_ref().map_or_else(Vec::new, |symbols| symbols.frames(inside));
         if frames.is_empty() {
             frames.push(Frame { name: format!("{}+{inside:#x}", module.name), file: None, line: None });
         }
@@ -147,32 +139,6 @@ fn regs(registers: &Registers) -> Regs {
 #[cfg(target_arch = "aarch64")]
 fn regs(registers: &Registers) -> Regs {
     Regs::new_with_ptr_auth_mask(PtrAuthMask::new_24_40(), registers.all[2], registers.all[0], registers.all[1])
-}
-
-fn named(symbols: &addr2line::Loader, at: u64) -> Vec<Frame> {
-    let mut frames = Vec::new();
-    if let Ok(mut found) = symbols.find_frames(at) {
-        while let Ok(Some(frame)) = found.next() {
-            let name = frame.function.as_ref().and_then(|name| Some(demangled(name.raw_name().ok()?, name.language)));
-            let place = frame.location;
-            let file = place.as_ref().and_then(|place| place.file).map(str::to_owned);
-            if let Some(name) = name {
-                frames.push(Frame { name, file, line: place.and_then(|place| place.line) });
-            }
-        }
-    }
-    if frames.is_empty()
-        && let Some(name) = symbols.find_symbol(at)
-    {
-        frames.push(Frame { name: demangled(Cow::Borrowed(name), None), file: None, line: None });
-    }
-    frames
-}
-
-/// Without the mark of a mangled name, a short one could be the code of a type: `f` is that of `float`.
-fn demangled(name: Cow<str>, language: Option<addr2line::gimli::DwLang>) -> String {
-    let is_mangled = ["_Z", "__Z", "_R"].iter().any(|mark| name.starts_with(mark));
-    if is_mangled { addr2line::demangle_auto(name, language).into_owned() } else { name.into_owned() }
 }
 
 /// The file that is mapped, if it can still be had: by its name, or by what the process has of it.
@@ -201,6 +167,7 @@ impl Deref for Section {
 
 struct Loaded {
     bias: u64,
+    build_id: Vec<u8>,
     sections: ExplicitModuleSectionInfo<Section>,
 }
 
@@ -240,24 +207,6 @@ fn load(path: &Path, mapping: &Mapping) -> Option<Loaded> {
         text_segment_svma: None,
         text_segment: None,
     };
-    Some(Loaded { bias, sections })
-}
-
-#[cfg(test)]
-mod tests {
-    use addr2line::gimli::{DW_LANG_C_plus_plus, DW_LANG_Rust};
-
-    use super::*;
-
-    #[test]
-    fn names_that_are_not_mangled_stay() {
-        for name in ["f", "i", "St", "main"] {
-            for language in [None, Some(DW_LANG_C_plus_plus), Some(DW_LANG_Rust)] {
-                assert_eq!(demangled(name.into(), language), name);
-            }
-        }
-        assert_eq!(demangled("_ZN3one5otherEv".into(), None), "one::other()");
-        assert_eq!(demangled("_Znwm".into(), Some(DW_LANG_C_plus_plus)), "operator new(unsigned long)");
-        assert_eq!(demangled("_RNvCs1234_7mycrate3foo".into(), Some(DW_LANG_Rust)), "mycrate::foo");
-    }
+    let build_id = elf.build_id().ok().flatten().map_or_else(Vec::new, <[u8]>::to_vec);
+    Some(Loaded { bias, build_id, sections })
 }

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use crate::inspect::target::printable;
-use crate::profile::modules::{Frame, Modules, Place};
+use crate::profile::modules::{Modules, Place};
+use crate::profile::symbols::Frame;
 
 /// What calls these is what allocates. They are the allocator's own, wherever it is linked to.
 const ALLOCATING: [&str; 24] = [

@@ -108,6 +108,39 @@ fn a_running_process_is_profiled() {
     child.wait().unwrap();
 }
 
+/// Stripped, with its symbols and DWARF in a file apart, as distributions have them: the build id leads there. To another's
+/// with that name it does not.
+#[test]
+fn names_that_are_kept_apart_are_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let build_id = "0123456789abcdef0123456789abcdef01234567";
+    let program = program(directory.path(), &[&format!("-Wl,--build-id=0x{build_id}")]);
+    let apart = directory.path().join("cache").join(build_id).join("debuginfo");
+    fs::create_dir_all(apart.parent().unwrap()).unwrap();
+    let objcopy = |flags: &[&str], files: &[&Path]| {
+        assert!(Command::new("objcopy").args(flags).args(files).status().unwrap().success());
+    };
+    objcopy(&["--only-keep-debug"], &[&program, &apart]);
+    let other = directory.path().join("other");
+    objcopy(&["--remove-section=.note.gnu.build-id"], &[&apart, &other]);
+    objcopy(&["--strip-all"], &[&program]);
+    let pprof = directory.path().join("pprof");
+    let profile = |cache: &str| {
+        let mut command = hak();
+        command.env("DEBUGINFOD_CACHE_PATH", directory.path().join(cache));
+        command.args(["profile", "--every", "64K", "--library"]).arg(library()).arg("--pprof").arg(&pprof);
+        command.arg("--").arg(&program).arg("work").assert().code(7);
+        let mut proto = Vec::new();
+        GzDecoder::new(&*fs::read(&pprof).unwrap()).read_to_end(&mut proto).unwrap();
+        String::from_utf8_lossy(&proto).into_owned()
+    };
+    let found = profile("cache");
+    assert!(found.contains("comes_and_goes") && found.contains("profile_program.c"), "{found}");
+    assert!(!profile("nowhere").contains("comes_and_goes"));
+    fs::rename(other, apart).unwrap();
+    assert!(!profile("cache").contains("comes_and_goes"));
+}
+
 /// While one reads, others are refused; when it was killed, the next one takes its place, though sampling is on.
 #[test]
 fn a_process_whose_reader_was_killed_is_profiled_again() {

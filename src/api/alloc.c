@@ -261,10 +261,19 @@ static void *grow_single(void *block, uint32_t word, size_t bytes) {
   return moved;
 }
 
+/* No byte, or more than there can be. */
+static HAK_NOINLINE void *realloc_extreme(void *block, size_t bytes) {
+  if (bytes > PTRDIFF_MAX) return no_memory();
+  alloc_free(block);
+  return NULL;
+}
+
 /* Apart, so that a block that stays needs no register kept. */
 static HAK_NOINLINE void *realloc_elsewhere(void *block, uint32_t word, size_t bytes) {
   unsigned size_class = word_kind(word);
   size_t old_bytes = size_classes[size_class].block_bytes;
+  if (HAK_UNLIKELY(bytes - 1 >= PTRDIFF_MAX)) return realloc_extreme(block, bytes);
+  if (size_stays_when_shrunk(old_bytes, bytes)) return block;
   if (bytes < old_bytes) return realloc_smaller(block, old_bytes, bytes);
   if (size_class_is_single(size_class)) {
     record_changes(block);
@@ -284,12 +293,13 @@ static HAK_COLD void *realloc_interior(void *block, size_t block_bytes) {
   return no_memory();
 }
 
+/* What stays is found by one comparison, which no size passes that is extreme; what it leaves out,
+ * blocks of 32 bytes and less, realloc_elsewhere knows. */
 HAK_INLINE void *realloc_class(void *block, uint32_t word, size_t bytes) {
   unsigned size_class = word_kind(word);
   size_t old_bytes = size_classes[size_class].block_bytes;
-  if (HAK_UNLIKELY(slab_block_number(block, slab_first_unit((unit_t)map_unit_of(block), size_class), size_class) < 0))
-    return realloc_interior(block, old_bytes);
-  return size_stays_when_shrunk(old_bytes, bytes) ? block : realloc_elsewhere(block, word, bytes);
+  if (HAK_UNLIKELY(!slab_starts_block(block, size_class))) return realloc_interior(block, old_bytes);
+  return HAK_LIKELY(old_bytes - bytes <= old_bytes / 2) ? block : realloc_elsewhere(block, word, bytes);
 }
 
 /* One that was made huge by its alignment may be smaller than that, and grow. */
@@ -318,6 +328,7 @@ static HAK_NOINLINE void *realloc_of_region(void *block, uint32_t word, size_t b
 }
 
 static HAK_NOINLINE void *realloc_other(void *block, uint32_t word, size_t bytes) {
+  if (HAK_UNLIKELY(bytes - 1 >= PTRDIFF_MAX)) return realloc_extreme(block, bytes);
   address_kind_t kind = address_kind_of_others(block, word);
   switch (kind) {
     case ADDRESS_HUGE: return realloc_huge(block, bytes);
@@ -329,11 +340,6 @@ static HAK_NOINLINE void *realloc_other(void *block, uint32_t word, size_t bytes
 
 void *alloc_realloc(void *block, size_t bytes) {
   if (block == NULL) return alloc_malloc(bytes);
-  if (bytes == 0) {
-    alloc_free(block);
-    return NULL;
-  }
-  if (HAK_UNLIKELY(bytes > PTRDIFF_MAX)) return no_memory();
   uint32_t word = map_lookup(block);
   return HAK_LIKELY(word_is_class(word)) ? realloc_class(block, word, bytes) : realloc_other(block, word, bytes);
 }

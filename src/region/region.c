@@ -181,7 +181,7 @@ void region_free(void *block, uint32_t word) {
   uint32_t number = word_region(word);
   unsigned what = word_what(word);
   if (HAK_LIKELY(what < MID_CLASS_END)) {
-    if (HAK_UNLIKELY(!region_starts_block(block, what))) {
+    if (HAK_UNLIKELY(!slab_starts_block(block, what))) {
       error_report(ERROR_INTERIOR_FREE, block, size_classes[what].block_bytes, 0);
       return;
     }

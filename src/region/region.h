@@ -42,11 +42,6 @@ HAK_INLINE void *region_alloc_fast(uint64_t handle, size_t bytes) {
   return cache_pop(cache, size_class_of(bytes));
 }
 
-/* Whether a block starts at an address of a slab of the class. */
-HAK_INLINE bool region_starts_block(const void *block, unsigned size_class) {
-  return slab_block_number(block, slab_first_unit((unit_t)map_unit_of(block), size_class), size_class) >= 0;
-}
-
 /* Frees a block whose word is `word`, of whatever region. An address that starts no block is reported. */
 void region_free(void *block, uint32_t word);
 /* The fast path of region_free_of: false where that has to be asked. */
@@ -56,7 +51,7 @@ HAK_INLINE bool region_free_fast(uint64_t handle, void *block) {
   uint32_t other = map_lookup(block) ^ region_word(number, 0); /* the class << KIND_BITS, if it is the region's */
   size_t size_class = other >> KIND_BITS;
   if (!cache_is_of(cache, handle) || HAK_UNLIKELY(size_class >= MID_CLASS_END) || word_kind(other) != 0) return false;
-  return region_starts_block(block, (unsigned)size_class) && cache_push(cache, (unsigned)size_class, block);
+  return slab_starts_block(block, (unsigned)size_class) && cache_push(cache, (unsigned)size_class, block);
 }
 /* As region_free for a block that has to be the region's. REGION_GONE and REGION_OTHER: nothing was done. */
 region_result_t region_free_of(uint64_t handle, void *block);

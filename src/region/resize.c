@@ -83,7 +83,7 @@ static region_result_t alloc_grown(uint64_t handle, size_t bytes, void **moved) 
 void *region_realloc(void *block, uint32_t word, size_t bytes) {
   unsigned what = word_what(word);
   size_t held = region_usable_size(block, word);
-  bool is_start = what < MID_CLASS_END ? region_starts_block(block, what)
+  bool is_start = what < MID_CLASS_END ? slab_starts_block(block, what)
                                        : block == map_address((unit_t)map_unit_of(block));
   if (held == 0 || !is_start) {
     error_report(held == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, held, 0);

@@ -97,6 +97,15 @@ HAK_INLINE int slab_block_number(const void *address, unit_t slab, unsigned size
   unsigned number = size_class_block_at(c, offset);
   return HAK_LIKELY((size_t)number * c->block_bytes == offset && number < c->capacity) ? (int)number : -1;
 }
+/* Whether a block starts there. The address is in a unit of that class: one of a single class is its slab's
+ * first, and slabs of several blocks are aligned to their length. */
+HAK_INLINE bool slab_starts_block(const void *address, unsigned size_class) {
+  const size_class_t *c = &size_classes[size_class];
+  size_t length = size_class_is_single(size_class) ? UNIT_BYTES : (size_t)c->slab_units << UNIT_SHIFT;
+  size_t offset = (size_t)((const char *)address - map_address(0)) & (length - 1);
+  unsigned number = size_class_block_at(c, offset);
+  return (size_t)number * c->block_bytes == offset && number < c->capacity;
+}
 HAK_INLINE void *slab_block_address(unit_t slab, unsigned size_class, unsigned number) {
   return map_address(slab) + (size_t)number * size_classes[size_class].block_bytes;
 }

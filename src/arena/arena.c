@@ -432,21 +432,26 @@ size_t arena_tick(uint64_t now_ms) {
 }
 
 /* A heap that shrinks need not give back a unit of the SuperSlab in which it stopped to grow.
- * false: the gate is shut. */
-static bool give_slack(void) {
+ * false: the gate is shut. `others_purge`: whether a purge by another thread goes on. */
+static bool give_slack(bool *others_purge) {
   unit_t first;
   if (!enter_soon()) return false;
   size_t units = dirty_add_slack(os_now_ms(), &first);
   if (units > 0) charge_dirty(first, 1, units);
+  *others_purge = arena.purges_ended < arena.purges_begun;
   arena_leave();
   return true;
 }
 
 size_t arena_relieve_now(size_t freed_units) {
   enum { REFUSED_MS = 1000 };
-  if (!arena_is_ready() || !give_slack()) return 0;
-  /* What is kept shrinks by an eighth of what was freed. */
-  size_t most = 2 * PURGE_UNITS + freed_units + freed_units / 8, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  bool others_purge;
+  if (!arena_is_ready() || !give_slack(&others_purge)) return 0;
+  /* What is kept shrinks by an eighth of what was freed. Who comes by while another thread gives back what it
+   * has freed does no more than that: the rest is that one's. */
+  size_t most = freed_units + freed_units / 8 + (others_purge ? 0 : 2 * PURGE_UNITS);
+  size_t calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  if (most == 0) return 0;
   if (shelf_surplus() > 0) unshelve(SHELVED_EVER, UNSHELVED_MOST, min_size(shelf_surplus(), most));
   size_t purged = tally_add(TALLY_STRAINED, purge(UINT64_MAX, most, calls, keep_share, 0));
   enter();

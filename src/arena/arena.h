@@ -76,7 +76,7 @@ bool arena_has(size_t unit);
  * tick: those older than a second, 2 MiB at the most, after a quarter of a second on the
  *   shelf; cheap when there is nothing to do.
  * relieve: what is dirty beyond the share that is kept, as much as the caller has just
- *   freed, an eighth more, and 2 MiB.
+ *   freed, an eighth more, and 4 MiB if no other thread is purging.
  * yield: the same for a caller that will not need it soon: whatever was reused lately.
  * purge: all but `keep_bytes`; as the program asks, or for another reason. */
 size_t arena_tick(uint64_t now_ms);

@@ -33,15 +33,19 @@ static void set_thread_state(uintptr_t state) {
   if (atomic32_load_acquire(&thread_key_exists)) pthread_setspecific(thread_key, (void *)state);
 }
 
+static HAK_NOINLINE bool enter_awaited(heap_t *heap) {
+  claim_await(&heap->owner);
+  if (heap->owner.state == OWNER_LOST) return false;
+  if (heap->owner.stripped) strip_mend(heap);
+  return true;
+}
+
 /* E1 and E2 of claim.h. false: a signal handler has forked while we waited, and this is
  * the child, which has lost the heap. Inlined, as every batch begins with it. */
 HAK_INLINE bool enter(heap_t *heap) {
   owner_enter(&heap->owner);
   if (HAK_LIKELY(!claim_is_taken(&heap->owner) && !heap->owner.stripped)) return true;
-  claim_await(&heap->owner);
-  if (heap->owner.state == OWNER_LOST) return false;
-  if (heap->owner.stripped) strip_mend(heap);
-  return true;
+  return enter_awaited(heap);
 }
 
 /* What a thread's magazines hold beyond one step stays in them, for the thread that
@@ -121,21 +125,24 @@ static heap_t *attach(void) {
   return heap;
 }
 
-heap_t *thread_enter(void) {
+/* The thread has no heap, or no longer. */
+static HAK_NOINLINE heap_t *enter_anew(void) {
   for (;;) {
-    heap_t *heap = the_heap;
-    if (HAK_UNLIKELY(heap == &the_null_heap)) {
-      thread_prepare();
-      heap = attach();
-      if (heap == NULL) return NULL;
-      if (!thread_has_ended) {
-        the_heap = heap; /* first: pthread_setspecific may allocate */
-        set_thread_state(THREAD_IS_WATCHED);
-      }
+    the_heap = &the_null_heap;
+    thread_prepare();
+    heap_t *heap = attach();
+    if (heap == NULL) return NULL;
+    if (!thread_has_ended) {
+      the_heap = heap; /* first: pthread_setspecific may allocate */
+      set_thread_state(THREAD_IS_WATCHED);
     }
     if (HAK_LIKELY(enter(heap))) return heap;
-    the_heap = &the_null_heap;
   }
+}
+
+heap_t *thread_enter(void) {
+  heap_t *heap = the_heap;
+  return HAK_LIKELY(heap != &the_null_heap) && HAK_LIKELY(enter(heap)) ? heap : enter_anew();
 }
 
 void thread_leave(heap_t *heap) {

@@ -36,10 +36,11 @@ size_t kept_peak_units(void) { return atomic64_load_relaxed(&kept.peak_units); }
 const inspect_field_t kept_inspected[1] = {HAK_INSPECT_VARIABLE("arena.peak_units", kept.peak_units)};
 
 /* A run counts as shelved before it is, and until it is the arena's again. */
-size_t kept_in_use_units(void) {
+static size_t beside(size_t shelved) {
   size_t units = kept_used_units();
-  return units - min_size(shelf_units(), units);
+  return units - min_size(shelved, units);
 }
+size_t kept_in_use_units(void) { return beside(shelf_units()); }
 
 size_t kept_needed_units(void) {
   size_t units = kept_in_use_units();
@@ -47,7 +48,9 @@ size_t kept_needed_units(void) {
 }
 
 void kept_note_peak(void) {
-  uint64_t units = kept_in_use_units(), peak = atomic64_load_relaxed(&kept.peak_units);
+  uint64_t peak = atomic64_load_relaxed(&kept.peak_units);
+  if (HAK_LIKELY(beside(shelf_units_least()) <= peak)) return;
+  uint64_t units = beside(shelf_units_anew());
   while (units > peak && !atomic64_cas_relaxed(&kept.peak_units, &peak, units)) continue;
 }
 

@@ -51,14 +51,23 @@ void shelf_note_missed(unsigned length) {
   if (atomic32_load_relaxed(&demand[length]) == GIVEN) atomic32_store_relaxed(&demand[length], WANTED_AGAIN);
 }
 
-/* Relaxed, all of it: sums and bounds that may be a moment old. Every run that comes or goes writes to it, so
- * nothing that is only read lies beside it. */
+/* Units that were put since the process began, and those that have gone again: what lies here is the difference.
+ * Relaxed: sums and bounds that may be a moment old. Who puts and who takes are mostly different threads, so each
+ * side writes a line of its own, and remembers there what it last read of the other one's: as both only grow, that
+ * is a bound, and it serves until it comes close. */
 static struct {
-  atomic64 counts; /* units taken since the process began << 32, plus units that are held */
-  atomic64 most;   /* that may be held */
-  uint32_t seen;   /* of those taken; guarded by the arena's gate */
-} __attribute__((aligned(HAK_CACHE_LINE))) units;
-enum { TAKEN_SHIFT = 32 };
+  atomic64 put;
+  atomic64 gone_seen; /* so many have gone, or more */
+} __attribute__((aligned(HAK_CACHE_LINE))) came;
+static struct {
+  atomic64 taken;    /* by shelf_take */
+  atomic64 others;   /* taken down, and such as found no place */
+  atomic64 put_seen; /* so many were put, or more */
+} __attribute__((aligned(HAK_CACHE_LINE))) went;
+static struct {
+  atomic64 most; /* that may be held */
+  uint64_t seen; /* of those taken; guarded by the arena's gate */
+} __attribute__((aligned(HAK_CACHE_LINE))) bounds;
 
 static uint64_t value_of(unit_t run, uint64_t now_ms) { return (uint64_t)run << 32 | (uint32_t)now_ms; }
 static unit_t run_of(uint64_t value) { return (unit_t)(value >> 32); }
@@ -66,28 +75,50 @@ static bool is_until(uint64_t value, uint64_t until_ms) {
   return until_ms == SHELVED_EVER || (int32_t)((uint32_t)until_ms - (uint32_t)value) >= 0;
 }
 
-/* Below 0, which would be taken from those above, only in a child that was forked by a signal
- * handler between the two steps of shelf_put: see shelf_after_fork. */
-static int32_t held_of(uint64_t counts) { return (int32_t)counts; }
-static size_t held_or_none(uint64_t counts) { return held_of(counts) > 0 ? (size_t)held_of(counts) : 0; }
-static uint32_t taken_of(uint64_t counts) {
-  return (uint32_t)((counts - (uint64_t)(int64_t)held_of(counts)) >> TAKEN_SHIFT);
+/* Acquire, for the order of reads alone: what was put is looked at afterwards, so it is not too little. */
+static uint64_t gone(void) { return atomic64_load_acquire(&went.taken) + atomic64_load_acquire(&went.others); }
+/* Below 0 where what was put is an old figure; or in a child that was forked by a signal handler
+ * between the two steps of shelf_put: see shelf_after_fork. */
+static size_t difference(uint64_t put, uint64_t gone_units) {
+  return (int64_t)(put - gone_units) > 0 ? (size_t)(put - gone_units) : 0;
 }
-static void count(uint64_t taken, uint64_t held) { atomic64_add_relaxed(&units.counts, (taken << TAKEN_SHIFT) + held); }
 
-size_t shelf_units(void) { return held_or_none(atomic64_load_relaxed(&units.counts)); }
+size_t shelf_units(void) {
+  uint64_t gone_units = gone();
+  return difference(atomic64_load_relaxed(&came.put), gone_units);
+}
+
+size_t shelf_units_least(void) {
+  uint64_t gone_units = gone();
+  return difference(atomic64_load_relaxed(&went.put_seen), gone_units);
+}
+
+size_t shelf_units_anew(void) {
+  uint64_t gone_units = gone(), put = atomic64_load_relaxed(&came.put);
+  atomic64_store_relaxed(&went.put_seen, put);
+  return difference(put, gone_units);
+}
+
+/* Whether there may be so many more. */
+static bool has_room(size_t more) {
+  uint64_t most = atomic64_load_relaxed(&bounds.most), put = atomic64_load_relaxed(&came.put);
+  if (HAK_LIKELY(difference(put + more, atomic64_load_relaxed(&came.gone_seen)) <= most)) return true;
+  uint64_t gone_units = gone();
+  atomic64_store_relaxed(&came.gone_seen, gone_units);
+  return difference(atomic64_load_relaxed(&came.put) + more, gone_units) <= most;
+}
 
 size_t shelf_reused(void) {
-  uint32_t taken = taken_of(atomic64_load_relaxed(&units.counts)), before = units.seen;
-  units.seen = taken;
+  uint64_t taken = atomic64_load_relaxed(&went.taken), before = bounds.seen;
+  bounds.seen = taken;
   return taken - before;
 }
 
 void shelf_limit(size_t most) {
-  if (atomic64_load_relaxed(&units.most) != most) atomic64_store_relaxed(&units.most, most);
+  if (atomic64_load_relaxed(&bounds.most) != most) atomic64_store_relaxed(&bounds.most, most);
 }
 size_t shelf_surplus(void) {
-  size_t held = shelf_units(), most = atomic64_load_relaxed(&units.most);
+  size_t held = shelf_units(), most = atomic64_load_relaxed(&bounds.most);
   return held > most ? held - most : 0;
 }
 
@@ -123,12 +154,12 @@ static unsigned row_behind(unsigned length, unsigned row) {
 
 bool shelf_put(unsigned length, unit_t run, bool is_last_resort) {
   size_t more = map_record(run)->run_units;
-  bool is_wanted = shelf_is_open() && note_given(length) && shelf_units() + more <= atomic64_load_relaxed(&units.most);
+  bool is_wanted = shelf_is_open() && note_given(length) && has_room(more);
   if (!is_wanted && !is_last_resort) return false;
   uint64_t value = value_of(run, os_now_ms());
   if (HAK_UNLIKELY(atomic32_load_relaxed(&length_units[length]) == 0))
     atomic32_store_relaxed(&length_units[length], (uint32_t)more);
-  count(0, more);
+  atomic64_add_relaxed(&came.put, more);
   unsigned from = atomic32_load_relaxed(&put_row.of[length]), row = from;
   for (unsigned n = 0; n < ROWS_SEARCHED && (n == 0 || row != from); n++, row = row_behind(length, row)) {
     note_reached(length, row); /* before: every run lies in one of those */
@@ -137,7 +168,7 @@ bool shelf_put(unsigned length, unit_t run, bool is_last_resort) {
     return true;
   }
   atomic32_store_relaxed(&put_row.of[length], row); /* on from there the next time */
-  count(0, -more);
+  atomic64_add_relaxed(&went.others, more);
   return false;
 }
 
@@ -160,8 +191,7 @@ unit_t shelf_take(unsigned length) {
   }
   if (row != from) atomic32_store_relaxed(&take_row.of[length], row);
   if (run == 0) return 0;
-  size_t taken = map_record(run)->run_units;
-  count(taken, -taken);
+  atomic64_add_relaxed(&went.taken, map_record(run)->run_units);
   return run;
 }
 
@@ -188,7 +218,7 @@ unit_t shelf_take_old(uint64_t until_ms, shelf_cursor_t *at) {
   return 0;
 }
 
-void shelf_note_gone(size_t gone) { count(0, -gone); }
+void shelf_note_gone(size_t gone_units) { atomic64_add_relaxed(&went.others, gone_units); }
 
 static unit_t run_in(unsigned length, unsigned place) { return run_of(atomic64_load_relaxed(place_of(length, place))); }
 /* Each run in a place, in turn. */
@@ -200,7 +230,10 @@ static unit_t run_in(unsigned length, unsigned place) { return run_of(atomic64_l
 void shelf_after_fork(void) {
   size_t held = 0;
   FOR_EACH_RUN(run) held += map_record(run)->run_units;
-  atomic64_store_relaxed(&units.counts, ((uint64_t)units.seen << TAKEN_SHIFT) + held);
+  uint64_t gone_units = gone();
+  atomic64_store_relaxed(&came.put, gone_units + held);
+  atomic64_store_relaxed(&came.gone_seen, gone_units);
+  atomic64_store_relaxed(&went.put_seen, gone_units + held);
 }
 
 size_t shelf_check(bool is_counted) {

@@ -67,6 +67,10 @@ void shelf_note_gone(size_t units);
 
 /* Units on the shelf, and such as are on their way to it or from it; a moment old. */
 size_t shelf_units(void);
+/* The same for who has taken some: so many at the least, as of when somebody asked anew. Neither that nor
+ * what was taken since is a line that who puts runs there writes. */
+size_t shelf_units_least(void);
+size_t shelf_units_anew(void);
 /* Units that shelf_take has found since the last call. Guarded by the arena's gate. */
 size_t shelf_reused(void);
 /* How many of them are more than it may hold. */

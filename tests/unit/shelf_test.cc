@@ -120,6 +120,14 @@ TEST_F(Shelf, WhatOneThreadFreesAnotherTakesWithoutTheArena) {
   for (const auto &[c, block] : blocks) (hak_test::owner_of(block) == other->id ? other : owner).flush(c, {block});
 }
 
+/* However often blocks come and go: more than a thread remembers to have gone. */
+TEST_F(Shelf, WhatHasGoneMakesRoom) {
+  const size_t before = takes();
+  constexpr int kTimes = 500; /* of a MiB, beside 64 that are in use */
+  for (int i = 0; i < kTimes; i++) owner.flush(kOfMiB, owner.refill(kOfMiB, 1));
+  EXPECT_LT(takes() - before, kTimes / 10u) << "blocks came from the arena";
+}
+
 /* As all that is freed at the end of a program's work. */
 TEST_F(Shelf, OneThreadAloneUsesTheArena) {
   shelve(kOfMiB);

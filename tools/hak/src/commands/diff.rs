@@ -136,6 +136,7 @@ fn classes(before: &Snapshot, after: &Snapshot) -> Fitted {
                 free_count: 0,
                 tail_bytes: 0,
                 resident_bytes: 0,
+                rounding_most_bytes: None,
             };
             all.iter().find(|(its, _)| *its == key).map_or(none, |(_, class)| class.clone())
         };

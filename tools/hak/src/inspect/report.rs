@@ -99,7 +99,8 @@ fn classes(snapshot: &Snapshot) -> Fitted {
         .number("outboxes", Some(5))
         .number("free", None)
         .number("live %", Some(1))
-        .number("resident KiB", Some(4));
+        .number("resident KiB", Some(4))
+        .number("rounding KiB <=", Some(6));
     for class in &snapshot.classes {
         table.row(vec![
             class.block_bytes.to_string(),
@@ -110,9 +111,10 @@ fn classes(snapshot: &Snapshot) -> Fitted {
             class.free_count.to_string(),
             class.live_share(),
             (class.resident_bytes / 1024).to_string(),
+            class.rounding_most_bytes.map_or_else(String::new, |bytes| (bytes / 1024).to_string()),
         ]);
     }
-    huge_row(&mut table, snapshot, 8);
+    huge_row(&mut table, snapshot, 9);
     table
 }
 

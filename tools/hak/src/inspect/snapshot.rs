@@ -99,6 +99,10 @@ pub struct Class {
     pub free_count: u64,
     pub tail_bytes: u64,
     pub resident_bytes: u64,
+    /// Of the live blocks, so much at the most was not asked for: the step from the next smaller class, less a byte, for
+    /// each. What was asked for is kept nowhere. `None` in what the library itself has written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounding_most_bytes: Option<u64>,
 }
 
 impl Class {
@@ -150,15 +154,18 @@ impl Snapshot {
         }
         let class = |class: usize| {
             let found = &census.classes[class];
+            let live_count = census.live(layout, class);
+            let below = class.checked_sub(1).map_or(0, |below| layout.classes[below].block_bytes);
             Class {
                 block_bytes: layout.classes[class].block_bytes,
                 slab_count: found.slabs,
-                live_count: census.live(layout, class),
+                live_count,
                 cached_count: found.cached,
                 outbox_count: found.in_outboxes,
                 free_count: found.free,
                 tail_bytes: census.tail_bytes(layout, class),
                 resident_bytes: found.out_resident_bytes + found.free_resident_bytes + found.tail_resident_bytes,
+                rounding_most_bytes: Some(live_count * layout.classes[class].block_bytes.saturating_sub(below + 1)),
             }
         };
         Ok(Snapshot {

@@ -172,6 +172,7 @@ pub mod tests {
             free_count: 300,
             tail_bytes: 0,
             resident_bytes: 128 << 10,
+            rounding_most_bytes: None,
         };
         snapshot.classes = vec![class(64, 1600), class(4096, 1)];
         snapshot.heaps = vec![heap(1, "program", 1 << 16), heap(2, "worker", 1 << 17)];

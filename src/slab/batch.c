@@ -85,7 +85,7 @@ size_t batch_borrow(owner_t *owner, unsigned size_class, void **blocks, size_t w
 static void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
   if (word_owner(word) != 0 && word_owner(word) != owner->id && word_kind(word) == size_class &&
       !size_class_is_single(size_class)) {
-    /* Its own thread may be adding to the outbox of a claimed owner. */
+    /* A claimer waits for no gate, as a new outbox may have to. */
     if (owner->puts_aside) remote_free_directly(block, word);
     else remote_free(owner, block, word);
   } else error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);

@@ -5,6 +5,7 @@
 #include "../base/probe.h"
 #include "../support/error.h"
 #include "bits.h"
+#include "claim.h"
 #include "parcel.h"
 #include "slab.h"
 
@@ -141,7 +142,9 @@ static void send(owner_t *self, outbox_entry_t *from) {
   HAK_PROBE(remote, map_address(entry.slab), block_bytes, entry.bits);
   bool is_there = word_kind(now) == entry.size_class && starts_shared_slab(entry.slab, now);
   bool fills_a_parcel = blocks * block_bytes >= PARCEL_MAX_BYTES; /* it would be alone in there */
-  parcel_t *parcel = is_there && !fills_a_parcel ? parcel_for(self, word_owner(now)) : NULL;
+  /* A claimer waits for no gate, and for a new parcel there may be one. */
+  bool is_packed = is_there && !fills_a_parcel && !self->puts_aside;
+  parcel_t *parcel = is_packed ? parcel_for(self, word_owner(now)) : NULL;
   if (parcel == NULL) {
     deliver_entry(&entry);
     return;
@@ -208,18 +211,25 @@ static void deliver_block(const place_t *place, unsigned size_class) {
   deliver(place->slab, size_class, place->bitmap_word, place->bit);
 }
 
+/* false: the entry is another's, the block the last that it has room for, or freed twice. */
+HAK_INLINE bool add_bit(outbox_entry_t *entry, const place_t *place, unsigned size_class) {
+  uint64_t bits = entry->bits | place->bit, key = entry->key;
+  if (!has_key(entry, key_of(place, size_class)) || key >> 56 <= 1 || bits == entry->bits) return false;
+  entry->bits = bits;
+  entry->key = key - ((uint64_t)1 << 56);
+  return true;
+}
+
 bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
   place_t place;
   if (size_class >= MID_CLASS_END || word_owner(word) == 0 || self->outbox == NULL) return false;
   if (!find_place(address, size_class, &place)) return false;
-  outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
-  uint64_t bits = entry->bits | place.bit, key = entry->key;
-  /* Another's; the last that it has room for; freed twice. */
-  if (!has_key(entry, key_of(&place, size_class)) || key >> 56 <= 1 || bits == entry->bits) return false;
-  entry->bits = bits;
-  entry->key = key - ((uint64_t)1 << 56);
-  return true;
+  owner_enter(self); /* E1 to E3 of claim.h, but that who finds a claim does not wait for its end here */
+  bool is_added = HAK_LIKELY(!claim_is_taken(self)) &&
+                  add_bit(entry_for(self, place.slab, place.bitmap_word), &place, size_class);
+  owner_leave(self);
+  return is_added;
 }
 
 /* Whether a block goes to its slab at once, as another's entry is in its place: one of 16 takes that place

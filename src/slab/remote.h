@@ -52,14 +52,14 @@ HAK_C_BEGIN
  * address that starts no block, and a block that waits in the outbox already. */
 void remote_free(owner_t *self, void *address, uint32_t word);
 /* As remote_free where that only adds a bit to what the outbox holds of the same
- * word already, as most do; else does nothing and returns false. Two stores to one entry, of
- * which the first alone is sound as well: the owner need not be busy. */
+ * word already, as most do; else, and where the owner is claimed (claim.h), does nothing and returns false. The
+ * owner need not be busy: it is for a moment. */
 bool remote_free_quickly(owner_t *self, void *address, uint32_t word);
 /* As remote_free at once, without an outbox: for a thread that can have no heap. */
 void remote_free_directly(void *address, uint32_t word);
-/* Sends what the outbox holds. */
+/* Sends what the outbox holds. Of a claimed owner's, entry by entry, as a claimer waits for no gate. */
 void remote_flush(owner_t *self);
-/* Only what is in parcels already: for a claimed owner, whose thread may be adding bits. */
+/* Only what is in parcels already: for a claimed owner whose thread may go on to fill the outbox. */
 void remote_post(owner_t *self);
 /* In blocks that the outbox and its parcels hold. */
 size_t remote_outbox_bytes(const owner_t *self);

@@ -88,6 +88,10 @@ static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *st
   bool worked = strip != NULL && strip(owner);
   /* It takes two looks to see that a thread does not use its magazines; this one cannot have. */
   if (sleeps && strip != NULL && !worked) worked = strip(owner);
+  if (sleeps && owner->outbox_count > 0) {
+    remote_flush(owner);
+    worked = true;
+  }
   worked = tidy_step(owner, now_ms) || worked;
   if (!worked && sleeps) worked = orphanage_disown(owner);
   owner->seen_activity = owner_activity(owner); /* what we have flushed is not the thread's doing */

@@ -178,6 +178,95 @@ TEST_F(Claim, WhoHasClaimedIsAlone) {
   EXPECT_EQ(both, 0);
 }
 
+/* One that does not run at all, unlike Sleeper. */
+TEST_F(Claim, WhatASleepingThreadHasFreedOfOthersGoesHome) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  std::atomic<std::uint32_t> id{0};
+  std::thread thread([&] {
+    char byte;
+    id = os_thread_id();
+    EXPECT_EQ(read(pipe_ends[0], &byte, 1), 1);
+  });
+  while (id == 0) std::this_thread::yield();
+  {
+    AttachedOwner owner, freer;
+    std::vector<void *> blocks = owner.refill(kClass, 4);
+    for (void *block : blocks) remote_free(freer, block, map_lookup(block));
+    ASSERT_EQ(freer->outbox_count, 1u) << "the test is void";
+    freer->thread_id = id;
+    for (int i = 0; i < 1000 && freer->outbox_count > 0; i++) tidy();
+    EXPECT_EQ(freer->outbox_count, 0u);
+    remote_collect(owner, SIZE_MAX);
+    slab_release_empty(owner);
+    EXPECT_EQ(used_bytes(), 0u);
+  }
+  EXPECT_EQ(write(pipe_ends[1], "", 1), 1);
+  thread.join();
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+}
+
+/* Frees of another's blocks that only add a bit to the outbox do not wait, and do not get in the way. */
+TEST_F(Claim, ABitIsAddedToAnOutboxOnlyOutsideOfAClaim) {
+  AttachedOwner owner, freer;
+  std::vector<void *> blocks = owner.refill(1, 3);
+  const std::uint32_t word = map_lookup(blocks[0]);
+  remote_free(freer, blocks[0], word);
+  ASSERT_TRUE(claim(freer));
+  EXPECT_FALSE(remote_free_quickly(freer, blocks[1], word));
+  gate_enter(&metadata_gate);
+  remote_flush(freer); /* waits for no gate */
+  gate_leave(&metadata_gate);
+  EXPECT_EQ(freer->outbox_count, 0u);
+  EXPECT_EQ(freer->parcel_count, 0u);
+  let_go(freer);
+  remote_free(freer, blocks[1], word);
+  EXPECT_TRUE(remote_free_quickly(freer, blocks[2], word));
+  EXPECT_EQ(atomic32_load_relaxed(&freer->busy), 0u) << "nobody could claim it any more";
+  remote_flush(freer);
+  remote_collect(owner, SIZE_MAX);
+}
+
+/* No bit is lost, and none sent twice. */
+TEST_F(Claim, AnOutboxIsSentWhileItsThreadFrees) {
+  constexpr int kRounds = 300, kBlocks = 60;
+  AttachedOwner owner;
+  std::atomic<heap_t *> heap{nullptr};
+  std::atomic<std::vector<void *> *> given{nullptr};
+  std::thread thread([&] {
+    thread_leave(thread_enter());
+    heap = the_heap;
+    for (int round = 0; round < kRounds; round++) {
+      std::vector<void *> *blocks;
+      while ((blocks = given.exchange(nullptr)) == nullptr) std::this_thread::yield();
+      for (void *block : *blocks) hak_free(block);
+      delete blocks;
+    }
+    hak_thread_flush();
+  });
+  while (heap == nullptr) std::this_thread::yield();
+  owner_t *freer = &heap.load()->owner;
+  for (int round = 0; round < kRounds; round++) {
+    given = new std::vector<void *>(owner.refill(1, kBlocks));
+    while (given.load() != nullptr) {
+      if (!claim(freer)) continue;
+      remote_flush(freer);
+      let_go(freer);
+    }
+    for (int i = 0; i < 20; i++) {
+      if (!claim(freer)) continue;
+      remote_flush(freer);
+      let_go(freer);
+    }
+    remote_collect(owner, SIZE_MAX);
+  }
+  thread.join();
+  remote_collect(owner, SIZE_MAX);
+  slab_release_empty(owner);
+  EXPECT_EQ(owner->free_bytes, 0) << "a slab is left, as a block is missing";
+}
+
 TEST_F(Claim, AThreadWaitsForTheEndOfAClaim) {
   std::atomic<heap_t *> heap{nullptr};
   std::atomic<int> stage{0};

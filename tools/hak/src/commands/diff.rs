@@ -118,8 +118,10 @@ fn classes(before: &Snapshot, after: &Snapshot) -> Fitted {
         for class in &snapshot.classes {
             let same = snapshot.classes.iter().filter(|other| other.block_bytes == class.block_bytes).count();
             let earlier = all.iter().filter(|((bytes, _), _)| *bytes == class.block_bytes).count();
+            // Follows from the others, and only one of two files may have it.
+            let class = Class { rounding_most_bytes: None, ..class.clone() };
             // One alone is taken for the usual one.
-            all.push(((class.block_bytes, if same == 1 { 1 } else { earlier }), class.clone()));
+            all.push(((class.block_bytes, if same == 1 { 1 } else { earlier }), class));
         }
         all
     };

@@ -159,8 +159,9 @@ fn a_program_that_never_rests_is_looked_at_a_hundred_times() {
         let figure = |name: &str| seen[name].as_i64().unwrap();
         // In the middle of a look, threads may fill or empty their magazines.
         let held = seen["classes"].as_array().unwrap().iter().find(|class| class["block_bytes"] == 64).unwrap();
-        let held = held["live_count"].as_i64().unwrap();
+        let (rounding, held) = (held["rounding_most_bytes"].as_i64().unwrap(), held["live_count"].as_i64().unwrap());
         assert!((held - HELD).abs() <= MAGAZINES, "{held} blocks are held, of {HELD}");
+        assert_eq!(rounding, held * 15, "of 49 bytes to 64");
         // Units are of one kind each, but those that are just being taken or given, or purged: 2 MiB a thread.
         let blocks = figure("slab_bytes") + figure("large_bytes") + figure("huge_bytes");
         let known = blocks + figure("slab_tails") + figure("dirty_free") + figure("clean_free");

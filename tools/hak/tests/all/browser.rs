@@ -224,10 +224,10 @@ fn a_heap_profile_is_drawn() {
     let found = result_in(&browser.show(&page, &["--dump-dom".into(), "--window-size=1400,1000".into()]));
     assert_eq!((&found["errors"], &found["twice"]), (&Value::from(0), &Value::from(0)), "{found}");
     let figures = found["figures"].as_array().unwrap();
-    // The course, four graphs, and two for each of two threads, of which one has nothing at the peak or little.
-    assert!(figures.len() >= 8, "{found}");
-    let has_frames = |figure: &Value| figure["drawn"].as_u64().unwrap() >= 3;
-    assert_eq!(figures[0]["drawn"], 1, "{found}");
-    assert!(figures[1..].iter().all(has_frames), "{found}");
+    assert_eq!(figures[0]["drawn"], 1, "the course: {found}");
+    // At the peak, at the end and in all, and both of each of two threads. What grew, and what the thread that frees
+    // all had at the peak, may be little or nothing.
+    let with_frames = figures[1..].iter().filter(|figure| figure["drawn"].as_u64().unwrap() >= 3).count();
+    assert!(with_frames >= 6, "{found}");
     assert!(figures.iter().all(|figure| figure["beside"] == 0), "{found}");
 }

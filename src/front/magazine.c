@@ -307,10 +307,9 @@ static void check_blocks(const heap_t *heap, unsigned size_class, size_t count) 
     if (block == NULL && heap->owner.stripped) continue;
     uint32_t word = map_lookup(block);
     HAK_CHECK(word_kind(word) == size_class && word_owner(word) != 0);
-    unit_t slab = slab_first_unit((unit_t)map_unit_of(block), size_class);
-    int number = slab_block_number(block, slab, size_class);
-    HAK_CHECK(number >= 0);
-    HAK_CHECK((the_map.free_bits[slab][number / 64] >> number % 64 & 1) == 0);
+    slab_place_t place;
+    HAK_CHECK(slab_find_place(block, size_class, &place));
+    HAK_CHECK((the_map.free_bits[place.slab][place.bitmap_word] & place.bit) == 0);
   }
 }
 

@@ -59,7 +59,7 @@ static void measure_slab(walk_t *walk, unit_t slab, unsigned size_class) {
   const size_class_t *c = &size_classes[size_class];
   class_census_t *found = &walk->census->classes[size_class];
   size_t page = os_page_bytes(), blocks_end = (size_t)c->capacity * c->block_bytes;
-  for (size_t from = 0; from < (size_t)c->slab_units << UNIT_SHIFT; from += page) {
+  for (size_t from = 0; from < size_class_slab_bytes(c); from += page) {
     if (resident_of(walk, map_address(slab) + from, page) == 0) continue;
     size_t to = min_size(from + page, max_size(from, blocks_end));
     size_t free = free_bytes_between(slab, c, from, to), tail = from + page - to;
@@ -264,9 +264,7 @@ size_t census_live(const census_t *census, unsigned size_class) {
 }
 
 size_t census_tail_bytes(const census_t *census, unsigned size_class) {
-  const size_class_t *c = &size_classes[size_class];
-  return census->classes[size_class].slabs *
-         (((size_t)c->slab_units << UNIT_SHIFT) - (size_t)c->capacity * c->block_bytes);
+  return census->classes[size_class].slabs * size_class_tail_bytes(&size_classes[size_class]);
 }
 
 size_t census_resident_share(const census_t *census, unsigned size_class, size_t blocks) {

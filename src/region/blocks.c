@@ -81,21 +81,20 @@ void blocks_put(region_t *region, unsigned size_class, const void *block) {
     error_note(ERROR_DOUBLE_FREE, block, block_bytes, 0); /* its slab is gone already */
     return;
   }
-  unit_t slab = slab_first_unit((unit_t)map_unit_of(block), size_class);
-  int number = slab_block_number(block, slab, size_class);
-  if (HAK_UNLIKELY(number < 0)) {
+  slab_place_t place;
+  if (HAK_UNLIKELY(!slab_find_place(block, size_class, &place))) {
     error_note(ERROR_INTERIOR_FREE, block, block_bytes, 0);
     return;
   }
+  unit_t slab = place.slab;
   unit_record_t *r = map_record(slab);
-  unsigned w = (unsigned)number / 64;
-  uint64_t bit = (uint64_t)1 << number % 64;
-  if (HAK_UNLIKELY((the_map.free_bits[slab][w] & bit) != 0)) {
+  uint64_t *free_bits = &the_map.free_bits[slab][place.bitmap_word];
+  if (HAK_UNLIKELY((*free_bits & place.bit) != 0)) {
     error_note(ERROR_DOUBLE_FREE, block, block_bytes, 0);
     return;
   }
-  the_map.free_bits[slab][w] |= bit;
-  if (w < r->region.first_word) r->region.first_word = (uint16_t)w;
+  *free_bits |= place.bit;
+  if (place.bitmap_word < r->region.first_word) r->region.first_word = (uint16_t)place.bitmap_word;
   r->region.free_count++;
   region->free_bytes += block_bytes;
   if (!r->region.listed) list(region, slab);

@@ -122,16 +122,14 @@ typedef struct {
 /* The row that `blocks` begin with. */
 HAK_INLINE row_t row_of(unsigned size_class, void *const *blocks, size_t count) {
   const size_class_t *c = &size_classes[size_class];
-  row_t row = {.slab = slab_first_unit((unit_t)map_unit_of(blocks[0]), size_class)};
-  int number = slab_block_number(blocks[0], row.slab, size_class);
-  if (HAK_UNLIKELY(number < 0)) return row;
-  row.word = (unsigned)number / 64;
-  row.bits = (uint64_t)1 << number % 64;
+  slab_place_t first;
+  if (HAK_UNLIKELY(!slab_find_place(blocks[0], size_class, &first))) return (row_t){0};
+  row_t row = {.slab = first.slab, .word = first.bitmap_word, .bits = first.bit};
   const char *start = slab_block_address(row.slab, size_class, row.word * 64);
   for (row.count = 1; row.count < count; row.count++) {
     const char *next = blocks[row.count];
     if ((size_t)(next - start) >= (size_t)c->block_bytes * 64) break;
-    number = slab_block_number(next, row.slab, size_class);
+    int number = slab_block_number(next, row.slab, size_class);
     if (number < 0 || (row.bits >> number % 64 & 1) != 0) break;
     row.bits |= (uint64_t)1 << number % 64;
   }
@@ -188,7 +186,7 @@ void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_
 /* Not inline: what it needs in registers is in the way of who calls it for each magazine. */
 HAK_NOINLINE bool batch_is_sound(const owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
   const size_class_t *c = &size_classes[size_class];
-  const size_t slab_bytes = (size_t)c->slab_units << UNIT_SHIFT;
+  const size_t slab_bytes = size_class_slab_bytes(c);
   const char *start = NULL; /* of the slab in which the last block lies: mostly that of the next */
   const uint64_t *free_bits = NULL;
   uint64_t seen = 0; /* bits of blocks, whatever their slab and word: one that is not there is not there twice */
@@ -201,9 +199,8 @@ HAK_NOINLINE bool batch_is_sound(const owner_t *owner, unsigned size_class, void
       start = map_address(slab);
       free_bits = the_map.free_bits[slab];
     }
-    size_t offset = (size_t)(block - start);
-    unsigned number = size_class_block_at(c, offset);
-    if (number * (size_t)c->block_bytes != offset || number >= c->capacity) return false;
+    int number = size_class_block_from(c, (size_t)(block - start));
+    if (number < 0) return false;
     uint64_t bit = (uint64_t)1 << number % 64;
     if ((free_bits[number / 64] & bit) != 0) return false;
     for (size_t k = 0; (seen & bit) != 0 && k < i; k++)

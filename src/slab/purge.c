@@ -43,7 +43,7 @@ typedef struct {
  * Begin with zeroes. */
 static bool next_free_pages(unit_t slab, free_pages_t *pages) {
   size_t page = os_page_bytes();
-  size_t length = (size_t)size_classes[map_record(slab)->slab.size_class].slab_units << UNIT_SHIFT;
+  size_t length = size_class_slab_bytes(&size_classes[map_record(slab)->slab.size_class]);
   size_t from = pages->to;
   while (from < length && !is_free_page(slab, from)) from += page;
   size_t to = from;

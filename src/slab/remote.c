@@ -15,15 +15,14 @@
  * one by one like this, so some entries may be roomy: ROOMY_ENTRIES of an outbox. */
 enum { ENTRY_MAX_BYTES = 8 * 1024, ROOMY_BLOCKS = 8, ROOMY_MAX_BYTES = 64 * 1024, PARCEL_MAX_BYTES = 32 * 1024 };
 
-/* Whether remote bits may be put at this unit: it starts a slab of several blocks. */
-static bool starts_shared_slab(unit_t unit, uint32_t word) {
-  unsigned kind = word_kind(word);
-  return word_owner(word) != 0 && kind < MID_CLASS_END && slab_first_unit(unit, kind) == unit;
+/* Whether remote bits of blocks of that class may be put there. */
+static bool is_slab_of(unsigned size_class, unit_t unit, uint32_t word) {
+  return word_kind(word) == size_class && slab_starts_shared(unit, word);
 }
 
 /* Whether it is a slab whose bitmap has that word, so that its owner finds a bit there. */
 static bool has_bitmap_word(unit_t slab, uint32_t now, unsigned word) {
-  return starts_shared_slab(slab, now) && word < size_class_bitmap_words(word_kind(now));
+  return slab_starts_shared(slab, now) && word < size_class_bitmap_words(word_kind(now));
 }
 
 static void announce(unit_t slab) {
@@ -33,7 +32,7 @@ static void announce(unit_t slab) {
     /* R2. Sequentially consistent, see the header. */
     if (atomic32_load_seq(&shared->announced) != 0 || atomic32_exchange_seq(&shared->announced, 1) != 0) return;
     word = atomic32_load_relaxed(map_word(slab));
-    if (starts_shared_slab(slab, word)) {
+    if (slab_starts_shared(slab, word)) {
       owner_t *owner = owner_by_id(word_owner(word));
       uint32_t head = atomic32_load_relaxed(&owner->pending.head);
       do shared->pending_next = head;
@@ -44,7 +43,7 @@ static void announce(unit_t slab) {
      * and look again: it may have become a slab whose freer found it announced. */
     atomic32_exchange_seq(&shared->announced, 0);
     word = atomic32_load_seq(map_word(slab)); /* not before the line above */
-  } while (starts_shared_slab(slab, word));
+  } while (slab_starts_shared(slab, word));
 }
 
 /* The slab was gone after we had put our bits there, or another is in its place whose
@@ -67,7 +66,7 @@ static HAK_COLD uint64_t take_back(unit_t slab, unsigned word, uint64_t bits) {
 static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bits) {
   uint64_t twice = bits;
   uint32_t now = atomic32_load_relaxed(map_word(slab));
-  if (HAK_LIKELY(word_kind(now) == size_class && starts_shared_slab(slab, now))) {
+  if (HAK_LIKELY(is_slab_of(size_class, slab, now))) {
     /* W1; its release part hands over the blocks' contents to the owner's R2. */
     twice = atomic64_or_seq(&the_map.remote_bits[slab][word], bits) & bits;
     announce(slab);
@@ -140,7 +139,7 @@ static void send(owner_t *self, outbox_entry_t *from) {
   self->outbox_count--;
   atomic64_add_alone(&self->remote_frees, blocks);
   HAK_PROBE(remote, map_address(entry.slab), block_bytes, entry.bits);
-  bool is_there = word_kind(now) == entry.size_class && starts_shared_slab(entry.slab, now);
+  bool is_there = is_slab_of(entry.size_class, entry.slab, now);
   bool fills_a_parcel = blocks * block_bytes >= PARCEL_MAX_BYTES; /* it would be alone in there */
   /* A claimer waits for no gate, and for a new parcel there may be one. */
   bool is_packed = is_there && !fills_a_parcel && !self->puts_aside;
@@ -177,42 +176,26 @@ static void note_roomy(owner_t *self, const outbox_entry_t *entry) {
   if (old->bits != 0 && is_roomy(size_classes[old->size_class].block_bytes)) send(self, old);
 }
 
-/* Where a block has its bit. */
-typedef struct {
-  unit_t slab;
-  unsigned bitmap_word;
-  uint64_t bit;
-} place_t;
-
 /* An entry's key, but for `left`. The class is in it: a block that was freed twice waits here,
  * and its slab has been made anew since, with another one. */
-HAK_INLINE uint64_t key_of(const place_t *place, unsigned size_class) {
+HAK_INLINE uint64_t key_of(const slab_place_t *place, unsigned size_class) {
   return place->slab | (uint64_t)place->bitmap_word << 32 | (uint64_t)size_class << 48;
 }
 HAK_INLINE bool has_key(const outbox_entry_t *entry, uint64_t key) { return (entry->key ^ key) << 8 == 0; }
 
-/* false: the address is no block's start. */
-HAK_INLINE bool find_place(const void *address, unsigned size_class, place_t *place) {
-  unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
-  int number = slab_block_number(address, slab, size_class);
-  if (HAK_UNLIKELY(number < 0)) return false;
-  *place = (place_t){slab, (unsigned)number / 64, (uint64_t)1 << number % 64};
-  return true;
-}
-
-/* The same; an address that starts no block is reported. */
-HAK_INLINE bool find_place_or_report(const void *address, unsigned size_class, place_t *place) {
-  if (HAK_LIKELY(find_place(address, size_class, place))) return true;
+/* As slab_find_place; an address that starts no block is reported. */
+HAK_INLINE bool find_place_or_report(const void *address, unsigned size_class, slab_place_t *place) {
+  if (HAK_LIKELY(slab_find_place(address, size_class, place))) return true;
   error_note(ERROR_INTERIOR_FREE, address, size_classes[size_class].block_bytes, 0);
   return false;
 }
 
-static void deliver_block(const place_t *place, unsigned size_class) {
+static void deliver_block(const slab_place_t *place, unsigned size_class) {
   deliver(place->slab, size_class, place->bitmap_word, place->bit);
 }
 
 /* false: the entry is another's, the block the last that it has room for, or freed twice. */
-HAK_INLINE bool add_bit(outbox_entry_t *entry, const place_t *place, unsigned size_class) {
+HAK_INLINE bool add_bit(outbox_entry_t *entry, const slab_place_t *place, unsigned size_class) {
   uint64_t bits = entry->bits | place->bit, key = entry->key;
   if (!has_key(entry, key_of(place, size_class)) || key >> 56 <= 1 || bits == entry->bits) return false;
   entry->bits = bits;
@@ -222,9 +205,9 @@ HAK_INLINE bool add_bit(outbox_entry_t *entry, const place_t *place, unsigned si
 
 bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
-  place_t place;
+  slab_place_t place;
   if (size_class >= MID_CLASS_END || word_owner(word) == 0 || self->outbox == NULL) return false;
-  if (!find_place(address, size_class, &place)) return false;
+  if (!slab_find_place(address, size_class, &place)) return false;
   owner_enter(self); /* E1 to E3 of claim.h, but that who finds a claim does not wait for its end here */
   bool is_added = HAK_LIKELY(!claim_is_taken(self)) &&
                   add_bit(entry_for(self, place.slab, place.bitmap_word), &place, size_class);
@@ -238,7 +221,7 @@ static bool goes_alone(const owner_t *self) {
   return self->scattered >= SCATTERED && atomic64_load_relaxed(&self->remote_frees) % 16 != 0;
 }
 
-static void deliver_alone(owner_t *self, const place_t *place, unsigned size_class) {
+static void deliver_alone(owner_t *self, const slab_place_t *place, unsigned size_class) {
   atomic64_add_alone(&self->remote_frees, 1);
   HAK_PROBE(remote, map_address(place->slab), size_classes[size_class].block_bytes, place->bit);
   deliver_block(place, size_class);
@@ -246,7 +229,7 @@ static void deliver_alone(owner_t *self, const place_t *place, unsigned size_cla
 
 void remote_free(owner_t *self, void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
-  place_t place;
+  slab_place_t place;
   if (!find_place_or_report(address, size_class, &place)) return;
   if (self->outbox == NULL && !make_outbox(self)) {
     deliver_block(&place, size_class);
@@ -278,7 +261,7 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
 
 void remote_free_directly(void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
-  place_t place;
+  slab_place_t place;
   if (find_place_or_report(address, size_class, &place)) deliver_block(&place, size_class);
 }
 
@@ -334,7 +317,7 @@ static void collect_parcel(owner_t *self, const parcel_t *parcel) {
   for (unsigned i = 0; i < parcel->count; i++) {
     const outbox_entry_t *entry = &parcel->entries[i];
     uint32_t word = atomic32_load_relaxed(map_word(entry->slab));
-    if (HAK_LIKELY(word == word_make(self->id, entry->size_class) && starts_shared_slab(entry->slab, word)))
+    if (HAK_LIKELY(word == word_make(self->id, entry->size_class) && slab_starts_shared(entry->slab, word)))
       slab_put_bits(self, entry->slab, entry->word, entry->bits, bits_count(entry->bits));
     else deliver_entry(entry);
   }
@@ -354,7 +337,7 @@ size_t remote_collect(owner_t *self, size_t most) {
     self->pending_taken = the_map.shared[slab].pending_next;   /* before R1: afterwards it is another's */
     atomic32_exchange_seq(&the_map.shared[slab].announced, 0); /* R1 */
     uint32_t word = atomic32_load_seq(map_word(slab));         /* not before R1 */
-    if (!starts_shared_slab(slab, word)) continue;             /* gone since */
+    if (!slab_starts_shared(slab, word)) continue;             /* gone since */
     if (word_owner(word) == self->id) collect_slab(self, slab, word_kind(word));
     else announce(slab);
   }

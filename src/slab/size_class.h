@@ -72,6 +72,12 @@ HAK_INLINE bool size_stays_when_shrunk(size_t held, size_t bytes) {
   return bytes <= held && (bytes >= held / 2 || held <= 32);
 }
 
+HAK_INLINE size_t size_class_slab_bytes(const size_class_t *c) { return (size_t)c->slab_units << UNIT_SHIFT; }
+/* Behind a slab's last block. */
+HAK_INLINE size_t size_class_tail_bytes(const size_class_t *c) {
+  return size_class_slab_bytes(c) - (size_t)c->capacity * c->block_bytes;
+}
+
 /* Words of a slab's bitmaps that have a block's bit. */
 HAK_INLINE unsigned size_class_bitmap_words(unsigned size_class) {
   return (size_classes[size_class].capacity + 63u) / 64;
@@ -104,6 +110,12 @@ HAK_INLINE unsigned size_class_stand_in(unsigned size_class) {
  * offsets below 2^19, since offset * block_bytes < 2^40. */
 HAK_INLINE unsigned size_class_block_at(const size_class_t *c, size_t offset) {
   return (unsigned)((offset * c->reciprocal) >> 40);
+}
+
+/* The number of the block that starts there, or -1 where none does. */
+HAK_INLINE int size_class_block_from(const size_class_t *c, size_t offset) {
+  unsigned number = size_class_block_at(c, offset);
+  return HAK_LIKELY((size_t)number * c->block_bytes == offset && number < c->capacity) ? (int)number : -1;
 }
 
 HAK_C_END

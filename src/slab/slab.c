@@ -16,6 +16,10 @@
  * find them, the first slab's `previous` is the last.                              */
 static bool is_empty(unit_t slab) { return map_record(slab)->slab.free_count == map_record(slab)->slab.capacity; }
 static uint32_t units_of(unit_t slab) { return map_record(slab)->run_units; }
+static int64_t free_bytes_of(unit_t slab) {
+  const unit_record_t *r = map_record(slab);
+  return (int64_t)r->slab.free_count * size_classes[r->slab.size_class].block_bytes;
+}
 
 static void set_listed(owner_t *owner, unsigned size_class, bool is_listed) {
   uint64_t bit = (uint64_t)1 << size_class % 64, *listed = &owner->listed[size_class / 64];
@@ -91,7 +95,7 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
    * A thread that has just withdrawn the unit's announcement (remote.c) must see the
    * slab when it looks again: partner of the loads in announce and remote_collect. */
   atomic32_store_seq(map_word(slab), word);
-  HAK_PROBE(slab_take, map_address(slab), c->slab_units << UNIT_SHIFT, c->block_bytes);
+  HAK_PROBE(slab_take, map_address(slab), size_class_slab_bytes(c), c->block_bytes);
   return slab;
 }
 
@@ -161,7 +165,7 @@ bool slab_add(owner_t *owner, unsigned size_class) {
   list(owner, slab);
   note_made(owner, units_of(slab));
   owner->empty_units += units_of(slab);
-  owner->free_bytes += (int64_t)map_record(slab)->slab.capacity * size_classes[size_class].block_bytes;
+  owner->free_bytes += free_bytes_of(slab);
   return true;
 }
 
@@ -196,7 +200,7 @@ void slab_release(owner_t *owner, unit_t slab) {
   unlist(owner, slab);
   owner->empty_units -= units_of(slab);
   if (map_record(slab)->slab.purged_pages != 0) purged_note_gone(owner, slab);
-  owner->free_bytes -= (int64_t)map_record(slab)->slab.free_count * size_classes[size_class].block_bytes;
+  owner->free_bytes -= free_bytes_of(slab);
   unmake_slab(slab, size_class);
   give(owner, slab, size_class);
 }
@@ -287,7 +291,7 @@ void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class
   const size_class_t *c = &size_classes[size_class];
   unlist(from, slab);
   purged_note_moved(from, to, slab);
-  int64_t free_bytes = (int64_t)map_record(slab)->slab.free_count * c->block_bytes;
+  int64_t free_bytes = free_bytes_of(slab);
   from->free_bytes -= free_bytes;
   to->free_bytes += free_bytes;
   uint32_t empty_units = is_empty(slab) ? c->slab_units : 0;
@@ -346,12 +350,6 @@ static size_t count_bits(const uint64_t *bits, size_t words) {
   return count;
 }
 
-/* Behind the last block of a slab. */
-static int64_t tail_bytes_of(unsigned size_class) {
-  const size_class_t *c = &size_classes[size_class];
-  return (int64_t)(((size_t)c->slab_units << UNIT_SHIFT) - (size_t)c->capacity * c->block_bytes);
-}
-
 void slab_check(const owner_t *owner) {
   int64_t free_bytes = 0, purged_bytes = 0, tail_bytes = 0;
   uint32_t empty_units = 0;
@@ -374,9 +372,9 @@ void slab_check(const owner_t *owner) {
         HAK_CHECK((the_map.free_bits[slab][w] & atomic64_load_relaxed(&the_map.remote_bits[slab][w])) == 0);
       HAK_CHECK(!is_empty(slab) || r->slab.next == 0 || is_empty(r->slab.next)); /* those are the last */
       if (is_empty(slab)) empty_units += units_of(slab);
-      free_bytes += (int64_t)r->slab.free_count * size_classes[c].block_bytes;
+      free_bytes += free_bytes_of(slab);
       purged_bytes += (int64_t)(r->slab.purged_pages * os_page_bytes());
-      if (r->slab.purged_pages != 0) tail_bytes += tail_bytes_of(c);
+      if (r->slab.purged_pages != 0) tail_bytes += (int64_t)size_class_tail_bytes(&size_classes[c]);
     }
   }
   HAK_CHECK(empty_units == owner->empty_units);

@@ -80,6 +80,11 @@ HAK_INLINE unit_t slab_first_unit(unit_t unit, unsigned size_class) {
   HAK_ASSERT(size_class < SIZE_CLASS_COUNT);
   return unit & ~(unit_t)(size_class_is_single(size_class) ? 0 : size_classes[size_class].slab_units - 1);
 }
+/* Whether a slab of several blocks starts at the unit, whose word is `word`: others than its owner put remote bits there. */
+HAK_INLINE bool slab_starts_shared(unit_t unit, uint32_t word) {
+  unsigned kind = word_kind(word);
+  return word_owner(word) != 0 && kind < MID_CLASS_END && slab_first_unit(unit, kind) == unit;
+}
 /* The record of a slab of several blocks, which belongs to the owner. In the debug build
  * it has to look like one. */
 HAK_INLINE unit_record_t *slab_record(const owner_t *owner, unit_t slab) {
@@ -92,19 +97,29 @@ HAK_INLINE unit_record_t *slab_record(const owner_t *owner, unit_t slab) {
 }
 /* The block's number in its slab, or -1 when the address starts no block. */
 HAK_INLINE int slab_block_number(const void *address, unit_t slab, unsigned size_class) {
-  const size_class_t *c = &size_classes[size_class];
-  size_t offset = (size_t)((const char *)address - map_address(slab));
-  unsigned number = size_class_block_at(c, offset);
-  return HAK_LIKELY((size_t)number * c->block_bytes == offset && number < c->capacity) ? (int)number : -1;
+  return size_class_block_from(&size_classes[size_class], (size_t)((const char *)address - map_address(slab)));
+}
+/* Where a block has its bit, in the free bitmap and the remote one. */
+typedef struct {
+  unit_t slab;
+  unsigned bitmap_word;
+  uint64_t bit;
+} slab_place_t;
+/* false: the address, in a unit of that class, starts no block. */
+HAK_INLINE bool slab_find_place(const void *address, unsigned size_class, slab_place_t *place) {
+  unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
+  int number = slab_block_number(address, slab, size_class);
+  if (HAK_UNLIKELY(number < 0)) return false;
+  *place = (slab_place_t){slab, (unsigned)number / 64, (uint64_t)1 << number % 64};
+  return true;
 }
 /* Whether a block starts there. The address is in a unit of that class: one of a single class is its slab's
- * first, and slabs of several blocks are aligned to their length. */
+ * first, and slabs of several blocks are aligned to their length. Shorter than by slab_find_place. */
 HAK_INLINE bool slab_starts_block(const void *address, unsigned size_class) {
   const size_class_t *c = &size_classes[size_class];
-  size_t length = size_class_is_single(size_class) ? UNIT_BYTES : (size_t)c->slab_units << UNIT_SHIFT;
+  size_t length = size_class_is_single(size_class) ? (size_t)UNIT_BYTES : size_class_slab_bytes(c);
   size_t offset = (size_t)((const char *)address - map_address(0)) & (length - 1);
-  unsigned number = size_class_block_at(c, offset);
-  return (size_t)number * c->block_bytes == offset && number < c->capacity;
+  return size_class_block_from(c, offset) >= 0;
 }
 HAK_INLINE void *slab_block_address(unit_t slab, unsigned size_class, unsigned number) {
   return map_address(slab) + (size_t)number * size_classes[size_class].block_bytes;

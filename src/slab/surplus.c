@@ -37,8 +37,7 @@ static size_t look(owner_t *owner, unit_t slab) {
 
 static bool is_ours(const owner_t *owner, unit_t slab) {
   uint32_t word = atomic32_load_relaxed(map_word(slab));
-  return word_owner(word) == owner->id && word_kind(word) < MID_CLASS_END &&
-         slab_first_unit(slab, word_kind(word)) == slab;
+  return word_owner(word) == owner->id && slab_starts_shared(slab, word);
 }
 /* Mostly free since it was looked at last, and still so. */
 static bool is_due(unit_t slab) {

@@ -110,7 +110,9 @@ HAK_INLINE bool slab_find_place(const void *address, unsigned size_class, slab_p
   unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
   int number = slab_block_number(address, slab, size_class);
   if (HAK_UNLIKELY(number < 0)) return false;
-  *place = (slab_place_t){slab, (unsigned)number / 64, (uint64_t)1 << number % 64};
+  place->slab = slab;
+  place->bitmap_word = (unsigned)number / 64;
+  place->bit = (uint64_t)1 << number % 64;
   return true;
 }
 /* Whether a block starts there. The address is in a unit of that class: one of a single class is its slab's

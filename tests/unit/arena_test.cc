@@ -3,7 +3,11 @@
 #include "support/payload.h"
 #include "support/process.h"
 
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <map>
+#include <thread>
 
 #include <sys/resource.h>
 
@@ -273,6 +277,56 @@ TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
   }
   EXPECT_LE(arena_usage().dirty, HAK_MIB(1 + 1)) << "a heap that is empty has no use for a large heap's floor";
   arena_check();
+}
+
+/* Stops the first purge of a zone, with the gate open, until it is let go. */
+class HeldPurge {
+ public:
+  explicit HeldPurge(zone_id_t zone)
+      : zone_(const_cast<zone_t *>(zone_look(zone))), kind_(*zone_->kind), own_(zone_->kind) {
+    current = this;
+    kind_.purge = [](void *at, size_t bytes) { return current->purge(at, bytes); };
+    zone_->kind = &kind_;
+  }
+  ~HeldPurge() { zone_->kind = own_; }
+  /* false: none comes. */
+  bool await() { return begun_.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready; }
+  void let_go() { go_on_.set_value(); }
+
+ private:
+  bool purge(void *at, size_t bytes) {
+    if (!was_held_.exchange(true)) {
+      begun_.set_value();
+      go_on_.get_future().wait();
+    }
+    return own_->purge(at, bytes);
+  }
+  static inline HeldPurge *current;
+  zone_t *zone_;
+  zone_kind_t kind_;
+  const zone_kind_t *own_;
+  std::atomic<bool> was_held_{false};
+  std::promise<void> begun_, go_on_;
+};
+
+TEST_F(Arena, WhoFreesBesideAnothersPurgePurgesNoMoreThanItsOwnShare) {
+  constexpr size_t kFreed = 16, kShare = kFreed + kFreed / 8, kMore = size_t{2} * SUPERSLAB_UNITS;
+  arena_purge(0);
+  std::vector<unit_t> runs;
+  for (int i = 0; i < 40; i++) runs.push_back(take(ZONE_HUGE, SUPERSLAB_UNITS));
+  arena_tick(os_now_ms() + 60000); /* what was taken again soon is forgotten */
+  for (unit_t run : runs) give(run);
+  HeldPurge held_purge(ZONE_HUGE);
+  size_t others = 0;
+  std::thread other([&] { others = arena_relieve_now(0); });
+  EXPECT_TRUE(held_purge.await());
+  EXPECT_EQ(arena_relieve_now(kFreed), kShare * UNIT_BYTES);
+  EXPECT_EQ(arena_relieve_now(0), 0u) << "it has freed nothing";
+  held_purge.let_go();
+  other.join();
+  EXPECT_EQ(others, kMore * UNIT_BYTES);
+  EXPECT_EQ(arena_relieve_now(kFreed), (kShare + kMore) * UNIT_BYTES) << "nobody else is at it";
+  arena_purge(0);
 }
 
 TEST_F(Arena, OnlyWhatWasUsedIsClearedForCalloc) {

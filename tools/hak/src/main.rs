@@ -13,6 +13,7 @@ mod env_command;
 mod failure;
 mod family;
 mod figure;
+mod files;
 mod fingerprint;
 mod helpers;
 mod hooks;

@@ -5,7 +5,7 @@
 //! little. Fields are only ever added within a version; a change of meaning makes a new version.
 
 use std::collections::BTreeMap;
-use std::fs;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -15,6 +15,7 @@ use crate::allocators::Allocator;
 use crate::change;
 use crate::commands::plan::Plan;
 use crate::failure::{BAD_INPUT, failure};
+use crate::files;
 use crate::machine::Machine;
 use crate::measure::Ran;
 use crate::process::Usage;
@@ -209,7 +210,7 @@ impl Results {
             version: u32,
         }
         let bad = |reason: String| failure(BAD_INPUT, format!("{}: {reason}", path.display()));
-        let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+        let text = files::text(path).map_err(|error| bad(error.to_string()))?;
         let head: Head =
             serde_json::from_str(&text).map_err(|error| bad(format!("not a result file of hak ({error})")))?;
         if head.format != FORMAT {

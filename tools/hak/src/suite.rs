@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
-use std::fs;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use anyhow::Result;
 use serde::Deserialize;
 
 use crate::failure::{BAD_INPUT, failure};
+use crate::files;
 use crate::fingerprint;
 use crate::huge_pages::Setting;
 use crate::places::{self, Build};
@@ -104,7 +105,7 @@ pub fn default_file() -> PathBuf {
 
 pub fn read(path: &Path) -> Result<Vec<Row>> {
     let bad = |reason: String| failure(BAD_INPUT, format!("{}: {reason}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+    let text = files::text(path).map_err(|error| bad(error.to_string()))?;
     parse(&text).map_err(bad)
 }
 

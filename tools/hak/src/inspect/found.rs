@@ -7,11 +7,13 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use anyhow::Result;
 
 use crate::elf;
 use crate::failure::{BAD_INPUT, failure};
+use crate::files;
 use crate::inspect::fields::{self, MARK, Root};
 use crate::inspect::target::{Mapping, Target, printable};
 
@@ -134,7 +136,7 @@ fn open(target: &Target, object: &Object, is_executable: bool) -> Result<File, S
     if object.path.ends_with(DELETED) {
         return Err("the file has been deleted or replaced since the process mapped it".into());
     }
-    let file = File::open(target.file(&format!("root{}", object.path)));
+    let file = files::open_regular(Path::new(&target.file(&format!("root{}", object.path))));
     let file = file.map_err(|error| format!("the file cannot be opened ({error})"))?;
     match file.metadata() {
         Ok(metadata) if metadata.ino() == first.inode => Ok(file),

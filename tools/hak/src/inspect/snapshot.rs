@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! One look at a process, in the words and the order of hak_stats_json, and what only a look from outside knows.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{BAD_INPUT, failure};
+use crate::files;
 use crate::inspect::Inspected;
 use crate::inspect::census::Census;
 use crate::inspect::layout::Layout;
@@ -206,7 +206,7 @@ impl Snapshot {
             format: u32,
         }
         let bad = |reason: String| failure(BAD_INPUT, format!("{}: {reason}", path.display()));
-        let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+        let text = files::text(path).map_err(|error| bad(error.to_string()))?;
         let head: Head = serde_json::from_str(&text).map_err(|error| match error.classify() {
             serde_json::error::Category::Eof => bad(format!("it is cut off ({error})")),
             _ => bad(format!("it is no file of hak inspect --json ({error})")),

@@ -3,7 +3,7 @@
 //! addresses (symbols.rs). Where a file is not to be had, or has no names, an address is called by the file's name and
 //! its place in there.
 
-use std::fs::{self, File};
+use std::fs;
 use std::ops::{Deref, Range};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,10 @@ use framehop::{ExplicitModuleSectionInfo, Module as Unwound, Unwinder};
 use memmap2::Mmap;
 use object::{Object, ObjectSection, ObjectSegment};
 
+use crate::files;
 use crate::inspect::target::{Mapping, Target};
 use crate::profile::ring::Registers;
-use crate::profile::symbols::{Frame, Symbols};
+use crate::profile::symbols::{Frame, Symbols, id_of};
 
 #[cfg(target_arch = "aarch64")]
 use framehop::aarch64::{CacheAarch64 as Cache, PtrAuthMask, UnwindRegsAarch64 as Regs, UnwinderAarch64 as Unwinding};
@@ -148,7 +149,7 @@ fn file_of(target: &Target, mapping: &Mapping, path: &str) -> Option<PathBuf> {
         PathBuf::from(target.file("root") + path),
         PathBuf::from(target.file(&format!("map_files/{:x}-{:x}", mapping.from, mapping.to))),
     ];
-    names.into_iter().find(|name| fs::metadata(name).is_ok_and(|file| file.ino() == mapping.inode))
+    names.into_iter().find(|name| fs::metadata(name).is_ok_and(|file| file.is_file() && file.ino() == mapping.inode))
 }
 
 /// Of a file that is mapped here: a copy of the code of a large program would take longer than some programs run.
@@ -172,9 +173,7 @@ struct Loaded {
 }
 
 fn load(path: &Path, mapping: &Mapping) -> Option<Loaded> {
-    let file = File::open(path).ok()?;
-    // SAFETY: whoever writes to a program's file while it runs breaks more than this.
-    let bytes = Arc::new(unsafe { Mmap::map(&file) }.ok()?);
+    let bytes = Arc::new(files::map(&files::open_regular(path).ok()?).ok()?);
     let elf = object::File::parse(&**bytes).ok()?;
     let segment = elf.segments().find(|segment| {
         let (from, length) = segment.file_range();
@@ -207,6 +206,6 @@ fn load(path: &Path, mapping: &Mapping) -> Option<Loaded> {
         text_segment_svma: None,
         text_segment: None,
     };
-    let build_id = elf.build_id().ok().flatten().map_or_else(Vec::new, <[u8]>::to_vec);
+    let build_id = id_of(&elf);
     Some(Loaded { bias, build_id, sections })
 }

@@ -7,11 +7,13 @@ use std::cell::OnceCell;
 use std::env;
 use std::fmt::Write;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use addr2line::{Loader, gimli};
-use memmap2::Mmap;
 use object::Object;
+
+use crate::files;
 
 /// A function in a stack, one of several where they are inlined.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,20 +91,25 @@ impl Apart<'_> {
         Apart { build_id, paths }
     }
 
-    fn file(&self) -> Option<&PathBuf> {
-        self.paths.iter().find(|path| mapped(path).is_some_and(|file| id_of(&file) == self.build_id))
+    fn file(&self) -> Option<(&PathBuf, File)> {
+        self.paths.iter().find_map(|path| {
+            let file = files::open_regular(path).ok()?;
+            let is_it = object::File::parse(&*files::map(&file).ok()?).is_ok_and(|elf| id_of(&elf) == self.build_id);
+            is_it.then_some((path, file))
+        })
     }
 
     fn find(&self) -> Option<Loader> {
-        let path = self.file()?;
+        let (path, file) = self.file()?;
         // What several packages have in common may be in another file yet: .gnu_debugaltlink.
-        let file = mapped(path)?;
-        let elf = object::File::parse(&*file).ok()?;
+        let bytes = files::map(&file).ok()?;
+        let elf = object::File::parse(&*bytes).ok()?;
         let common = elf.gnu_debugaltlink().ok().flatten().and_then(|(name, id)| {
             let beside = path.parent()?.join(str::from_utf8(name).ok()?);
-            Apart { build_id: id, paths: [vec![beside], Apart::of(id).paths].concat() }.file().cloned()
+            let its = Apart { build_id: id, paths: [vec![beside], Apart::of(id).paths].concat() };
+            its.file().map(|(_, file)| file)
         });
-        Loader::new_with_sup(path, common).ok()
+        Loader::new_with_sup(again(&file), common.as_ref().map(again)).ok()
     }
 }
 
@@ -114,15 +121,14 @@ fn fetched() -> Option<PathBuf> {
         .or_else(|| Some(at("HOME")?.join(".cache/debuginfod_client")))
 }
 
-fn mapped(path: &Path) -> Option<Mmap> {
-    let file = File::open(path).ok()?;
-    // SAFETY: as of the programs' own files, nobody writes to these.
-    unsafe { Mmap::map(&file) }.ok()
+/// A name for who opens a file once more, that leads to this one and no other.
+fn again(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-fn id_of(file: &[u8]) -> Vec<u8> {
-    let id = object::File::parse(file).ok().and_then(|elf| elf.build_id().ok().flatten().map(<[u8]>::to_vec));
-    id.unwrap_or_default()
+/// Of a file that has none, no bytes.
+pub fn id_of(elf: &object::File) -> Vec<u8> {
+    elf.build_id().ok().flatten().unwrap_or_default().to_vec()
 }
 
 #[cfg(test)]

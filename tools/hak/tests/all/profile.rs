@@ -141,6 +141,56 @@ fn names_that_are_kept_apart_are_found() {
     assert!(!profile("cache").contains("comes_and_goes"));
 }
 
+/// Where symbols are looked for anything may lie. The profile comes out all the same, its places by module and offset.
+#[test]
+fn what_lies_where_symbols_would_and_has_none_does_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let build_id = "fedcba9876543210fedcba9876543210fedcba98";
+    let program = program(directory.path(), &[&format!("-Wl,--build-id=0x{build_id}"), "-Wl,--strip-all"]);
+    let apart = directory.path().join(build_id).join("debuginfo");
+    fs::create_dir_all(apart.parent().unwrap()).unwrap();
+    let whole = fs::read(&program).unwrap();
+    let garbage: Vec<u8> = (0..8192u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let profile = |what: &str| {
+        let mut command = hak();
+        command.env("DEBUGINFOD_CACHE_PATH", directory.path()).args(["profile", "--every", "64K", "--folded", "-"]);
+        let said = command.arg("--library").arg(library()).arg("--").arg(&program).arg("work").output().unwrap();
+        let error = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(7), "{what}: {error}");
+        assert!(!error.contains("panicked"), "{what}: {error}");
+        let folded = String::from_utf8_lossy(&said.stdout);
+        assert!(folded.contains("profile_program+0x"), "{what}: {folded}");
+    };
+    let cut = |length: usize| whole[..length].to_vec();
+    let with_tail_of_garbage = [&whole[..whole.len() / 2], &garbage[..]].concat();
+    for (what, bytes) in [
+        ("nothing", Vec::new()),
+        ("garbage", garbage.clone()),
+        ("an ELF file's magic and garbage", [b"\x7fELF\x02\x01\x01", &garbage[..]].concat()),
+        ("a part of its header", cut(40)),
+        ("its header", cut(64)),
+        ("its first half", cut(whole.len() / 2)),
+        ("all but its last byte", cut(whole.len() - 1)),
+        ("its first half and garbage", with_tail_of_garbage),
+        ("another program", fs::read("/bin/true").unwrap()),
+    ] {
+        fs::write(&apart, bytes).unwrap();
+        profile(what);
+    }
+    fs::remove_file(&apart).unwrap();
+    fs::create_dir(&apart).unwrap();
+    profile("a directory");
+    fs::remove_dir(&apart).unwrap();
+    assert!(Command::new("mkfifo").arg(&apart).status().unwrap().success());
+    profile("a FIFO");
+    fs::remove_file(&apart).unwrap();
+    for device in ["/dev/zero", "/dev/tty"] {
+        std::os::unix::fs::symlink(device, &apart).unwrap();
+        profile(device);
+        fs::remove_file(&apart).unwrap();
+    }
+}
+
 /// While one reads, others are refused; when it was killed, the next one takes its place, though sampling is on.
 #[test]
 fn a_process_whose_reader_was_killed_is_profiled_again() {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+//! Files that the tool has not made. What lies under a name may be anything: who opens a FIFO waits for a writer, and a
+//! device may never end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use memmap2::Mmap;
+use rustix::fs::OFlags;
+
+/// Of a name that nobody has given: one that was found, or follows from another. It is looked at once it is open, so
+/// that nothing else can come in its place; that opening does not wait says O_NONBLOCK.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok(file)
+}
+
+pub fn map(file: &File) -> io::Result<Mmap> {
+    // SAFETY: whoever writes to programs' files and their symbols while they are in use breaks more than this.
+    unsafe { Mmap::map(file) }
+}
+
+/// Of a name that the user has given, who may mean a pipe; of a device, no text would ever be whole.
+pub fn text(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_block_device() || kind.is_char_device() {
+        return Err(io::Error::other("it is a device"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_regular_file_is_not_opened_and_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("file"), "its text").unwrap();
+        assert!(Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+        assert_eq!(io::read_to_string(open_regular(&path("file")).unwrap()).unwrap(), "its text");
+        for other in [path("fifo"), directory.path().into(), "/dev/zero".into()] {
+            assert_eq!(open_regular(&other).unwrap_err().to_string(), "it is no regular file", "{other:?}");
+        }
+        assert_eq!(open_regular(&path("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_text_may_come_through_a_pipe_and_not_from_a_device() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let mut writer = Command::new("sh").args(["-c", "echo its text > \"$0\""]).arg(&fifo).spawn().unwrap();
+        assert_eq!(text(&fifo).unwrap(), "its text\n");
+        writer.wait().unwrap();
+        assert_eq!(text(Path::new("/dev/zero")).unwrap_err().to_string(), "it is a device");
+    }
+}

@@ -16,7 +16,9 @@ enum {
 static const size_t from_bytes = HAK_MIB(64);
 
 /* Relaxed: sums of what threads report, looked at as an estimate; with nothing beside them that is only read. */
-static struct { atomic64 free_in_slabs_bytes, large_units; } __attribute__((aligned(HAK_CACHE_LINE))) told;
+static struct {
+  atomic64 free_in_slabs_bytes, unfilled_units, large_units;
+} __attribute__((aligned(HAK_CACHE_LINE))) told;
 
 /* Guarded by the arena's gate. */
 static struct {
@@ -25,7 +27,7 @@ static struct {
 } witness;
 
 /* When the small zone grew the last time. Guarded by the arena's gate. */
-static struct { int64_t used_bytes, free_in_slabs_bytes; } last_growth;
+static struct { int64_t used_bytes, unused_bytes; } last_growth;
 
 void dense_note_free_in_slabs(int64_t change_bytes) {
   atomic64_add_relaxed(&told.free_in_slabs_bytes, (uint64_t)change_bytes);
@@ -33,6 +35,11 @@ void dense_note_free_in_slabs(int64_t change_bytes) {
 size_t dense_free_in_slabs(void) {
   int64_t bytes = (int64_t)atomic64_load_relaxed(&told.free_in_slabs_bytes);
   return bytes > 0 ? (size_t)bytes : 0;
+}
+void dense_note_unfilled(int64_t change_units) { atomic64_add_relaxed(&told.unfilled_units, (uint64_t)change_units); }
+size_t dense_unfilled_units(void) {
+  int64_t units = (int64_t)atomic64_load_relaxed(&told.unfilled_units);
+  return units > 0 ? (size_t)units : 0;
 }
 void dense_note_large(int64_t change_units) { atomic64_add_relaxed(&told.large_units, (uint64_t)change_units); }
 size_t dense_large_units(void) {
@@ -75,14 +82,20 @@ static bool has_credit(unit_t first, size_t units) {
   return false;
 }
 
-/* Whether slabs are full, or what was taken since the last growth went into full ones:
- * the first slab of each class is mostly free, and there are 146 classes. */
+/* Of what is free in slabs, no more than that may never have been used. Huge pages make it resident; the rest the program
+ * has had, and may have written to: of a heap whose blocks change their size most lies free in slabs that were full once. */
+static int64_t unused_in_slabs(void) {
+  return (int64_t)min_size(dense_free_in_slabs(), dense_unfilled_units() << UNIT_SHIFT);
+}
+
+/* Whether slabs are used, or what was taken since the last growth went into used ones:
+ * the first slab of each class is mostly unused, and there are 146 classes. */
 static bool slabs_are_dense(int64_t used_bytes) {
-  int64_t free_bytes = (int64_t)atomic64_load_relaxed(&told.free_in_slabs_bytes);
-  int64_t more_used = used_bytes - last_growth.used_bytes, more_free = free_bytes - last_growth.free_in_slabs_bytes;
+  int64_t unused_bytes = unused_in_slabs();
+  int64_t more_used = used_bytes - last_growth.used_bytes, more_unused = unused_bytes - last_growth.unused_bytes;
   last_growth.used_bytes = used_bytes;
-  last_growth.free_in_slabs_bytes = free_bytes;
-  return free_bytes < used_bytes / 4 || (more_free < more_used / 4 && free_bytes < used_bytes / 4 * 3);
+  last_growth.unused_bytes = unused_bytes;
+  return unused_bytes < used_bytes / 4 || (more_unused < more_used / 4 && unused_bytes < used_bytes / 4 * 3);
 }
 
 void dense_thins_out(unit_t first, size_t units) {

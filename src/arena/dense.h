@@ -3,7 +3,8 @@
  *
  * Only behind a heap that is large and dense, so that what huge pages keep resident
  * without need is a step of growth, an eighth of the heap. Slabs say themselves how much of
- * them is free. Large blocks do not say how much of them is used. So where they are a
+ * them is free, and whether they were full once: what is free in those, and was written to, is
+ * resident in small pages as well. Large blocks do not say how much of them is used. So where they are a
  * good part of the heap, a step of growth that goes without huge pages is a witness: when
  * the zone grows the next time, a few pages of what is in use in it are looked up, and if
  * they are resident, that is credit for steps of eight times its size. Huge blocks earn
@@ -18,12 +19,14 @@
 
 HAK_C_BEGIN
 
-/* What the layers above tell: changes of the free bytes inside slabs, and of the units
- * in large blocks, shelved ones among them. Thread-safe. */
+/* What the layers above tell: changes of the free bytes inside slabs; of the units in slabs of which some block was
+ * never out, since no moment has seen all out; and of the units in large blocks, shelved ones among them. Thread-safe. */
 void dense_note_free_in_slabs(int64_t change_bytes);
+void dense_note_unfilled(int64_t change_units);
 void dense_note_large(int64_t change_units);
 /* The sums. */
 size_t dense_free_in_slabs(void);
+size_t dense_unfilled_units(void);
 size_t dense_large_units(void);
 
 /* Of a step by which the small zone grows, with so many units in use in all. The

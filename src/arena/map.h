@@ -85,6 +85,7 @@ typedef struct {
       uint16_t first_word; /* no free bit lies in a word before this one      */
       uint8_t size_class;
       bool listed;
+      bool was_full;      /* all blocks were out at once, at some time */
       uint8_t idle_looks; /* since a block was taken or put: see purge_idle   */
       /* See slab/purged.h; the first one is in the records of all units of a slab. */
       uint16_t purged, purged_pages;

@@ -79,12 +79,14 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   unit_t slab = take_run(c->slab_units, single ? 1 : c->slab_units, is_zero);
   if (slab == 0) return 0;
   if (single) dense_note_large(c->slab_units);
+  else dense_note_unfilled(c->slab_units); /* until note_full, or unmake_slab */
   unit_record_t *r = map_record(slab);
   r->slab.capacity = c->capacity;
   r->slab.free_count = single ? 0 : c->capacity;
   r->slab.first_word = 0;
   r->slab.size_class = (uint8_t)size_class;
   r->slab.listed = false;
+  r->slab.was_full = false;
   r->slab.idle_looks = 0;
   r->slab.look_at = first_look_at(c->capacity);
   bits_fill(slab, c, r->slab.free_count);
@@ -125,6 +127,7 @@ static void unmake_slab(unit_t slab, unsigned size_class) {
   if (size_class_is_single(size_class)) {
     dense_note_large(-(int64_t)units);
   } else {
+    if (!map_record(slab)->slab.was_full) dense_note_unfilled(-(int64_t)units);
     atomic32_store_seq(map_word(slab), 0);
     clear_remote_bits(slab, size_class);
   }
@@ -226,6 +229,12 @@ void slab_release_empty(owner_t *owner) {
 
 /* ---- Blocks out and in ------------------------------------------------------------*/
 
+/* For the first time. */
+static HAK_COLD void note_full(unit_t slab) {
+  map_record(slab)->slab.was_full = true;
+  dense_note_unfilled(-(int64_t)units_of(slab));
+}
+
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted) {
   unit_record_t *r = slab_record(owner, slab);
   const size_class_t *c = &size_classes[size_class];
@@ -239,7 +248,10 @@ size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void *
   }
   r->slab.free_count = (uint16_t)(r->slab.free_count - count);
   owner->free_bytes -= (int64_t)(count * c->block_bytes);
-  if (r->slab.free_count == 0) unlist(owner, slab);
+  if (r->slab.free_count == 0) {
+    unlist(owner, slab);
+    if (HAK_UNLIKELY(!r->slab.was_full)) note_full(slab);
+  }
   return count;
 }
 

@@ -12,17 +12,22 @@ class Dense : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(arena_ready()); }
 
-  /* The zone grows with so much in use in all and so much of it free in slabs. */
-  bool Grows(double used_mib, double free_mib) {
+  /* The zone grows with so much in use in all, so much of it free in slabs, and in slabs that were never full. */
+  bool Grows(double used_mib, double free_mib, double unfilled_mib) {
     const auto free_bytes = static_cast<int64_t>(free_mib * (1 << 20));
     dense_note_free_in_slabs(free_bytes - free_before_);
     free_before_ = free_bytes;
+    const auto unfilled_units = static_cast<int64_t>(unfilled_mib * (1 << 20) / UNIT_BYTES);
+    dense_note_unfilled(unfilled_units - unfilled_before_);
+    unfilled_before_ = unfilled_units;
     return dense_wants_huge_pages(the_map.zone_first[ZONE_SMALL], SUPERSLAB_UNITS,
                                   static_cast<size_t>(used_mib * (1 << 20)) / UNIT_BYTES);
   }
+  /* All that is free was never used. */
+  bool Grows(double used_mib, double free_mib) { return Grows(used_mib, free_mib, used_mib); }
 
  private:
-  int64_t free_before_ = 0;
+  int64_t free_before_ = 0, unfilled_before_ = 0;
 };
 
 TEST_F(Dense, ASmallHeapGetsNone) {
@@ -48,6 +53,14 @@ TEST_F(Dense, SoDoThoseThatBecameFullOfLate) {
 TEST_F(Dense, MostlyFreeSlabsGetNone) {
   EXPECT_FALSE(Grows(80, 62));
   EXPECT_FALSE(Grows(84, 63.2)) << "what is new is in use, but a quarter of all only";
+}
+
+/* As in a heap that stays as large while the sizes of its blocks change: what is free was used, so it is resident anyhow. */
+TEST_F(Dense, SoDoFreeSlabsThatWereFullOnce) {
+  EXPECT_FALSE(Grows(80, 62, 62));
+  EXPECT_TRUE(Grows(80, 62, 19.9));
+  EXPECT_FALSE(Grows(88, 70, 22.1)) << "a quarter of all was never full, and more of what is new";
+  EXPECT_TRUE(Grows(88, 21.9, 80)) << "most was never full, but little is free";
 }
 
 TEST_F(Dense, AHeapThatShrankAndGrowsAgainIsSeenAsItIs) {

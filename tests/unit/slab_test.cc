@@ -2,6 +2,10 @@
 #include "layers.h"
 #include "support/payload.h"
 
+extern "C" {
+#include "arena/dense.h"
+}
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -67,6 +71,30 @@ TEST_F(Slab, OneEmptySlabOfAClassIsKeptAndNoMore) {
   owner.flush(c, blocks);
   EXPECT_EQ(used - used_bytes(), 4u * UNIT_BYTES);
   EXPECT_EQ(slabs_listed(c), 1u);
+}
+
+/* What dense.h is told: a slab counts until all of its blocks are out, for the first time and for good. */
+TEST_F(Slab, ASlabIsUnfilledUntilItWasFullOnce) {
+  for (unsigned c : kClasses) {
+    const size_t units = size_classes[c].slab_units, capacity = size_classes[c].capacity;
+    const size_t before = dense_unfilled_units();
+    auto most = owner.refill(c, capacity - 1u);
+    EXPECT_EQ(dense_unfilled_units() - before, units) << "a block was never out; class " << c;
+    auto last = owner.refill(c, 1);
+    EXPECT_EQ(dense_unfilled_units(), before) << "all are out; class " << c;
+    owner.flush(c, most);
+    EXPECT_EQ(dense_unfilled_units(), before) << "they have been; class " << c;
+    most = owner.refill(c, capacity - 1u);
+    EXPECT_EQ(dense_unfilled_units(), before) << "all are out again, which is no news; class " << c;
+    owner.flush(c, most);
+    owner.flush(c, last);
+    slab_release_empty(owner);
+    EXPECT_EQ(dense_unfilled_units(), before) << "a slab that went was counted a second time; class " << c;
+    owner.flush(c, owner.refill(c, 1));
+    EXPECT_EQ(dense_unfilled_units() - before, units) << "a new slab in the same place is unfilled again; class " << c;
+    slab_release_empty(owner);
+    EXPECT_EQ(dense_unfilled_units(), before) << "it has gone unfilled; class " << c;
+  }
 }
 
 /* What was given and made again is kept the next time, up to 1 MiB; over time less. */

@@ -307,8 +307,9 @@ static void check_blocks(const heap_t *heap, unsigned size_class, size_t count) 
     if (block == NULL && heap->owner.stripped) continue;
     uint32_t word = map_lookup(block);
     HAK_CHECK(word_kind(word) == size_class && word_owner(word) != 0);
+    HAK_CHECK(slab_starts_block(block, size_class));
     slab_place_t place;
-    HAK_CHECK(slab_find_place(block, size_class, &place));
+    if (size_class_is_single(size_class) || !slab_find_place(block, size_class, &place)) continue;
     HAK_CHECK((the_map.free_bits[place.slab][place.bitmap_word] & place.bit) == 0);
   }
 }

@@ -129,8 +129,8 @@ HAK_INLINE row_t row_of(unsigned size_class, void *const *blocks, size_t count) 
   for (row.count = 1; row.count < count; row.count++) {
     const char *next = blocks[row.count];
     if ((size_t)(next - start) >= (size_t)c->block_bytes * 64) break;
-    int number = slab_block_number(next, row.slab, size_class);
-    if (number < 0 || (row.bits >> number % 64 & 1) != 0) break;
+    unsigned number;
+    if (!slab_block_number(next, row.slab, size_class, &number) || (row.bits >> number % 64 & 1) != 0) break;
     row.bits |= (uint64_t)1 << number % 64;
   }
   return row;
@@ -199,8 +199,8 @@ HAK_NOINLINE bool batch_is_sound(const owner_t *owner, unsigned size_class, void
       start = map_address(slab);
       free_bits = the_map.free_bits[slab];
     }
-    int number = size_class_block_from(c, (size_t)(block - start));
-    if (number < 0) return false;
+    unsigned number;
+    if (!size_class_starts_block(c, (size_t)(block - start), &number)) return false;
     uint64_t bit = (uint64_t)1 << number % 64;
     if ((free_bits[number / 64] & bit) != 0) return false;
     for (size_t k = 0; (seen & bit) != 0 && k < i; k++)

@@ -305,6 +305,7 @@ static void collect_slab(owner_t *self, unit_t slab, unsigned size_class) {
     uint64_t bits = atomic64_exchange_seq(&the_map.remote_bits[slab][w], 0);
     if (HAK_UNLIKELY(w + 1 == words && capacity % 64 != 0 && bits >> capacity % 64 != 0))
       bits = without_strays(slab, w, bits);
+    if (HAK_UNLIKELY(bits == 0)) continue; /* strays alone, or taken back since the load */
     slab_put_bits(self, slab, w, bits, bits_count(bits));
     /* The last of them may have emptied the slab, and it may be gone. No bit is
      * left then: capacity = out + free + remote, and free = capacity. */
@@ -317,9 +318,13 @@ static void collect_parcel(owner_t *self, const parcel_t *parcel) {
   for (unsigned i = 0; i < parcel->count; i++) {
     const outbox_entry_t *entry = &parcel->entries[i];
     uint32_t word = atomic32_load_relaxed(map_word(entry->slab));
-    if (HAK_LIKELY(word == word_make(self->id, entry->size_class) && slab_starts_shared(entry->slab, word)))
+    /* A slab of the class, so the entry's unit is its first: slab_find_place has aligned that for the class. */
+    if (HAK_LIKELY(word == word_make(self->id, entry->size_class))) {
+      HAK_ASSERT(slab_starts_shared(entry->slab, word));
       slab_put_bits(self, entry->slab, entry->word, entry->bits, bits_count(entry->bits));
-    else deliver_entry(entry);
+    } else {
+      deliver_entry(entry);
+    }
   }
 }
 

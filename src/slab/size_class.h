@@ -112,10 +112,10 @@ HAK_INLINE unsigned size_class_block_at(const size_class_t *c, size_t offset) {
   return (unsigned)((offset * c->reciprocal) >> 40);
 }
 
-/* The number of the block that starts there, or -1 where none does. */
-HAK_INLINE int size_class_block_from(const size_class_t *c, size_t offset) {
-  unsigned number = size_class_block_at(c, offset);
-  return HAK_LIKELY((size_t)number * c->block_bytes == offset && number < c->capacity) ? (int)number : -1;
+/* Whether a block starts there, and which. */
+HAK_INLINE bool size_class_starts_block(const size_class_t *c, size_t offset, unsigned *number) {
+  *number = size_class_block_at(c, offset);
+  return HAK_LIKELY((size_t)*number * c->block_bytes == offset && *number < c->capacity);
 }
 
 HAK_C_END

@@ -12,7 +12,7 @@
 /* ---- Lists ---------------------------------------------------------------------
  * A slab that gets its first free block goes to the front: refills then fill
  * the fullest slabs first, and the others get a chance to become empty. One empty
- * slab of a class is kept, or some (blocks_came_back), and those are the last. To
+ * slab of a class is kept, or some (settle), and those are the last. To
  * find them, the first slab's `previous` is the last.                              */
 static bool is_empty(unit_t slab) { return map_record(slab)->slab.free_count == map_record(slab)->slab.capacity; }
 static uint32_t units_of(unit_t slab) { return map_record(slab)->run_units; }
@@ -262,17 +262,14 @@ static HAK_NOINLINE void note_mostly_free(owner_t *owner, unit_t slab) {
     owner->mostly_free[owner->mostly_free_count++] = slab;
 }
 
-/* `count` bits of the slab were set. */
-static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, size_t count) {
+/* What is to be done for few of the slabs to which blocks have come back. */
+static HAK_NOINLINE void settle(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
-  r->slab.free_count = (uint16_t)(r->slab.free_count + count);
-  r->slab.idle_looks = 0;
-  owner->free_bytes += (int64_t)(count * size_classes[size_class].block_bytes);
   if (!r->slab.listed) list(owner, slab);
-  if (HAK_UNLIKELY(r->slab.free_count >= r->slab.look_at)) note_mostly_free(owner, slab);
+  if (r->slab.free_count >= r->slab.look_at) note_mostly_free(owner, slab);
   if (!is_empty(slab)) return;
   owner->empty_units += units_of(slab);
-  bool is_only = owner->slabs[size_class] == slab && r->slab.next == 0;
+  bool is_only = owner->slabs[r->slab.size_class] == slab && r->slab.next == 0;
   if (is_only) return;
   if (owner->empty_units <= owner->empty_most) {
     unlist(owner, slab);
@@ -283,18 +280,30 @@ static void blocks_came_back(owner_t *owner, unit_t slab, unsigned size_class, s
   }
 }
 
+/* Some of them are set already. */
+static HAK_COLD void put_some(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
+  uint64_t twice = the_map.free_bits[slab][word] & bits;
+  slab_report_twice(slab, map_record(slab)->slab.size_class, word, twice);
+  if (bits != twice) slab_put_bits(owner, slab, word, bits & ~twice, (size_t)__builtin_popcountll(bits & ~twice));
+}
+
+/* What is rare is apart, and called last, so that no register has to be kept for it. */
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits, size_t count) {
   unit_record_t *r = slab_record(owner, slab);
-  unsigned size_class = r->slab.size_class;
-  uint64_t twice = the_map.free_bits[slab][word] & bits;
-  if (HAK_UNLIKELY(twice != 0)) {
-    slab_report_twice(slab, size_class, word, twice);
-    bits &= ~twice;
-    count = (size_t)__builtin_popcountll(bits);
+  uint64_t *its = &the_map.free_bits[slab][word];
+  HAK_ASSERT(bits != 0 && count > 0);
+  if (HAK_UNLIKELY((*its & bits) != 0)) {
+    put_some(owner, slab, word, bits);
+    return;
   }
-  the_map.free_bits[slab][word] |= bits;
+  *its |= bits;
   if (word < r->slab.first_word) r->slab.first_word = (uint16_t)word;
-  if (count > 0) blocks_came_back(owner, slab, size_class, count);
+  unsigned free_count = r->slab.free_count + (unsigned)count;
+  r->slab.free_count = (uint16_t)free_count;
+  r->slab.idle_looks = 0;
+  owner->free_bytes += (int64_t)(count * size_classes[r->slab.size_class].block_bytes);
+  bool is_settled = r->slab.listed && free_count < r->slab.look_at && free_count != r->slab.capacity;
+  if (!is_settled) settle(owner, slab);
 }
 
 /* ---- From one owner to another ------------------------------------------------------*/

@@ -55,7 +55,7 @@ void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero);
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted);
 /* Notes a double free for each of the bits of a bitmap's word. */
 HAK_COLD void slab_report_twice(unit_t slab, unsigned size_class, unsigned word, uint64_t bits);
-/* Sets the bits, `count` of them, in the slab's free bitmap. Those that are set already are double
+/* Sets the bits, `count` of them and one at the least, in the slab's free bitmap. Those that are set already are double
  * frees and reported. The slab may be gone afterwards. */
 void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits, size_t count);
 /* Gives a listed slab back to the arena, every block of which is free; or puts it aside,
@@ -95,9 +95,10 @@ HAK_INLINE unit_record_t *slab_record(const owner_t *owner, unit_t slab) {
   (void)owner;
   return r;
 }
-/* The block's number in its slab, or -1 when the address starts no block. */
-HAK_INLINE int slab_block_number(const void *address, unit_t slab, unsigned size_class) {
-  return size_class_block_from(&size_classes[size_class], (size_t)((const char *)address - map_address(slab)));
+/* Whether a block starts at the address, and its number in the slab. */
+HAK_INLINE bool slab_block_number(const void *address, unit_t slab, unsigned size_class, unsigned *number) {
+  return size_class_starts_block(&size_classes[size_class], (size_t)((const char *)address - map_address(slab)),
+                                 number);
 }
 /* Where a block has its bit, in the free bitmap and the remote one. */
 typedef struct {
@@ -105,13 +106,15 @@ typedef struct {
   unsigned bitmap_word;
   uint64_t bit;
 } slab_place_t;
-/* false: the address, in a unit of that class, starts no block. */
+/* false: the address, in a unit of that class, starts no block. The class is one of several blocks. */
 HAK_INLINE bool slab_find_place(const void *address, unsigned size_class, slab_place_t *place) {
-  unit_t slab = slab_first_unit((unit_t)map_unit_of(address), size_class);
-  int number = slab_block_number(address, slab, size_class);
-  if (HAK_UNLIKELY(number < 0)) return false;
-  place->slab = slab;
-  place->bitmap_word = (unsigned)number / 64;
+  const size_class_t *c = &size_classes[size_class];
+  size_t at = (size_t)((const char *)address - map_address(0)), offset = at & (size_class_slab_bytes(c) - 1);
+  unsigned number;
+  HAK_ASSERT(!size_class_is_single(size_class));
+  if (!size_class_starts_block(c, offset, &number)) return false;
+  place->slab = (unit_t)((at - offset) >> UNIT_SHIFT);
+  place->bitmap_word = number / 64;
   place->bit = (uint64_t)1 << number % 64;
   return true;
 }
@@ -121,7 +124,8 @@ HAK_INLINE bool slab_starts_block(const void *address, unsigned size_class) {
   const size_class_t *c = &size_classes[size_class];
   size_t length = size_class_is_single(size_class) ? (size_t)UNIT_BYTES : size_class_slab_bytes(c);
   size_t offset = (size_t)((const char *)address - map_address(0)) & (length - 1);
-  return size_class_block_from(c, offset) >= 0;
+  unsigned number;
+  return size_class_starts_block(c, offset, &number);
 }
 HAK_INLINE void *slab_block_address(unit_t slab, unsigned size_class, unsigned number) {
   return map_address(slab) + (size_t)number * size_classes[size_class].block_bytes;

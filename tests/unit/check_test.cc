@@ -95,13 +95,14 @@ TEST_F(CheckDeathTest, Magazines) {
   ASSERT_EQ(*heap->top[c], block);
   hak__check_all();
   EXPECT_FOUND(heap->arrays[0] = 0, "arrays");
-  EXPECT_FOUND(*heap->top[c] = static_cast<char *>(block) + 16, "slab_find_place");
+  EXPECT_FOUND(*heap->top[c] = static_cast<char *>(block) + 16, "slab_starts_block");
   EXPECT_FOUND(*heap->top[c] = large, "word");
   EXPECT_FOUND(*heap->top[c] = &block, "word");
   EXPECT_FOUND(heap->capacity_bytes++, "capacity_bytes");
   EXPECT_FOUND(heap->top[c] = heap->limit[c] + 1, "count");
   /* The block lies in the magazine and is free in its slab, too. */
-  int number = slab_block_number(block, hak_test::slab_of(block), c);
+  unsigned number;
+  ASSERT_TRUE(slab_block_number(block, hak_test::slab_of(block), c, &number));
   EXPECT_FOUND(the_map.free_bits[hak_test::slab_of(block)][number / 64] |= uint64_t{1} << number % 64, "");
 }
 

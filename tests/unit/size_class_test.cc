@@ -142,14 +142,16 @@ TEST(SizeClass, OnlyStartsOfBlocksAreBlocks) {
   const unit_t slab = the_map.zone_first[ZONE_SMALL]; /* only addresses are computed */
   for (unsigned c : {1u, 3u, 41u, 64u, 65u, 79u, 104u, 112u}) {
     const size_class_t &k = size_classes[c];
+    unsigned number;
     for (unsigned n = 0; n < k.capacity; n++) {
       char *block = static_cast<char *>(slab_block_address(slab, c, n));
-      ASSERT_EQ(slab_block_number(block, slab, c), static_cast<int>(n));
-      ASSERT_EQ(slab_block_number(block + 1, slab, c), -1);
-      ASSERT_EQ(slab_block_number(block + k.block_bytes - 1, slab, c), -1);
+      ASSERT_TRUE(slab_block_number(block, slab, c, &number));
+      ASSERT_EQ(number, n);
+      ASSERT_FALSE(slab_block_number(block + 1, slab, c, &number));
+      ASSERT_FALSE(slab_block_number(block + k.block_bytes - 1, slab, c, &number));
     }
     size_t tail = size_t{k.slab_units} * UNIT_BYTES - size_t{k.capacity} * k.block_bytes;
     if (tail == 0) continue;
-    EXPECT_EQ(slab_block_number(slab_block_address(slab, c, k.capacity), slab, c), -1) << "in the tail";
+    EXPECT_FALSE(slab_block_number(slab_block_address(slab, c, k.capacity), slab, c, &number)) << "in the tail";
   }
 }

@@ -307,10 +307,10 @@ static void check_blocks(const heap_t *heap, unsigned size_class, size_t count) 
     if (block == NULL && heap->owner.stripped) continue;
     uint32_t word = map_lookup(block);
     HAK_CHECK(word_kind(word) == size_class && word_owner(word) != 0);
-    HAK_CHECK(slab_starts_block(block, size_class));
-    slab_place_t place;
-    if (size_class_is_single(size_class) || !slab_find_place(block, size_class, &place)) continue;
-    HAK_CHECK((the_map.free_bits[place.slab][place.bitmap_word] & place.bit) == 0);
+    unit_t slab = slab_first_unit((unit_t)map_unit_of(block), size_class);
+    unsigned number;
+    HAK_CHECK(slab_block_number(block, slab, size_class, &number));
+    HAK_CHECK((the_map.free_bits[slab][number / 64] >> number % 64 & 1) == 0);
   }
 }
 

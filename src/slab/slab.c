@@ -12,7 +12,7 @@
 /* ---- Lists ---------------------------------------------------------------------
  * A slab that gets its first free block goes to the front: refills then fill
  * the fullest slabs first, and the others get a chance to become empty. One empty
- * slab of a class is kept, or some (settle), and those are the last. To
+ * slab of a class is kept, or some (blocks_came_back), and those are the last. To
  * find them, the first slab's `previous` is the last.                              */
 static bool is_empty(unit_t slab) { return map_record(slab)->slab.free_count == map_record(slab)->slab.capacity; }
 static uint32_t units_of(unit_t slab) { return map_record(slab)->run_units; }
@@ -262,8 +262,8 @@ static HAK_NOINLINE void note_mostly_free(owner_t *owner, unit_t slab) {
     owner->mostly_free[owner->mostly_free_count++] = slab;
 }
 
-/* What is to be done for few of the slabs to which blocks have come back. */
-static HAK_NOINLINE void settle(owner_t *owner, unit_t slab) {
+/* To a slab that is not listed yet, mostly free or empty. */
+static HAK_NOINLINE void blocks_came_back(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
   if (!r->slab.listed) list(owner, slab);
   if (r->slab.free_count >= r->slab.look_at) note_mostly_free(owner, slab);
@@ -284,7 +284,7 @@ static HAK_NOINLINE void settle(owner_t *owner, unit_t slab) {
 static HAK_COLD void put_some(owner_t *owner, unit_t slab, unsigned word, uint64_t bits) {
   uint64_t twice = the_map.free_bits[slab][word] & bits;
   slab_report_twice(slab, map_record(slab)->slab.size_class, word, twice);
-  if (bits != twice) slab_put_bits(owner, slab, word, bits & ~twice, (size_t)__builtin_popcountll(bits & ~twice));
+  if (bits != twice) slab_put_bits(owner, slab, word, bits & ~twice, bits_count(bits & ~twice));
 }
 
 /* What is rare is apart, and called last, so that no register has to be kept for it. */
@@ -302,8 +302,8 @@ void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits, si
   r->slab.free_count = (uint16_t)free_count;
   r->slab.idle_looks = 0;
   owner->free_bytes += (int64_t)(count * size_classes[r->slab.size_class].block_bytes);
-  bool is_settled = r->slab.listed && free_count < r->slab.look_at && free_count != r->slab.capacity;
-  if (!is_settled) settle(owner, slab);
+  bool is_usual = r->slab.listed && free_count < r->slab.look_at && free_count != r->slab.capacity;
+  if (!is_usual) blocks_came_back(owner, slab);
 }
 
 /* ---- From one owner to another ------------------------------------------------------*/

@@ -95,7 +95,7 @@ TEST_F(CheckDeathTest, Magazines) {
   ASSERT_EQ(*heap->top[c], block);
   hak__check_all();
   EXPECT_FOUND(heap->arrays[0] = 0, "arrays");
-  EXPECT_FOUND(*heap->top[c] = static_cast<char *>(block) + 16, "slab_starts_block");
+  EXPECT_FOUND(*heap->top[c] = static_cast<char *>(block) + 16, "number");
   EXPECT_FOUND(*heap->top[c] = large, "word");
   EXPECT_FOUND(*heap->top[c] = &block, "word");
   EXPECT_FOUND(heap->capacity_bytes++, "capacity_bytes");

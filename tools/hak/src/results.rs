@@ -5,7 +5,6 @@
 //! little. Fields are only ever added within a version; a change of meaning makes a new version.
 
 use std::collections::BTreeMap;
-
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;

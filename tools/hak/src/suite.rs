@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ Usage: test_container.py python|phases|threads [PROGRAM]
   python            reads records into large buffers, keeps a small key of each, and goes on to larger
                     buffers: the C library's heap keeps the gaps between the keys, and grows
   phases, threads   the program `limited_program phases`, without a second thread and with one: it
-                    lives because hakmem looks at the group, and not with HAKMEM_INT=off
+                    lives because hakmem looks at the group, and is killed with HAKMEM_INT=off
 
 Needs a memory controller, of version 1 or 2, in which groups can be made: mostly by root, outside of
 containers. The group lies below our own, and is removed afterwards.
@@ -94,9 +94,14 @@ def require_ok(who, ended):
         raise harness.Failure(f"{who} {harness.describe_status(status)}:\n{out}{errors}")
 
 
-def require_killed(who, ended):
-    if ended[0] != -signal.SIGKILL:
-        raise harness.Failure(f"{who} {harness.describe_status(ended[0])}, but should be killed: the test is void")
+def require_killed(who, run):
+    """Or the limit is no limit, and the test void. What lies freed depends on time (what is purged beside other
+    work): one run of forty lives on a busy machine, so one of up to four must be killed."""
+    statuses = []
+    while len(statuses) < 4 and -signal.SIGKILL not in statuses:
+        statuses.append(run()[0])
+    if statuses[-1] != -signal.SIGKILL:
+        raise harness.Failure(f"{who} {harness.describe_status(statuses[-1])}, but should be killed: the test is void")
 
 
 def main(way, *program):
@@ -106,10 +111,10 @@ def main(way, *program):
                "threads": [*program, "phases", "1"]}[way]
     with Group(limit) as group:
         if way == "python":
-            require_killed("Python without hakmem", group.run(command))
+            require_killed("Python without hakmem", lambda: group.run(command))
         else:
             require_killed("the program with HAKMEM_INT=off",
-                           group.run(command, LD_PRELOAD=library, HAKMEM_INT="off"))
+                           lambda: group.run(command, LD_PRELOAD=library, HAKMEM_INT="off"))
         require_ok("under hakmem it", group.run(command, LD_PRELOAD=library))
     print(f"lived with {limit // MIB} MiB")
 

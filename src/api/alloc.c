@@ -55,18 +55,21 @@ static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
   return block;
 }
 
-HAK_INLINE void *alloc_class(unsigned size_class) {
-  void *block = magazine_pop(the_heap, size_class);
+HAK_INLINE void *alloc_class(unsigned size_class, void *block) {
   return HAK_LIKELY(block != NULL) ? block : refill(size_class, NULL);
+}
+HAK_INLINE void *alloc_mid(unsigned size_class) { return alloc_class(size_class, magazine_pop(the_heap, size_class)); }
+HAK_INLINE void *alloc_large(unsigned size_class) {
+  return alloc_class(size_class, magazine_pop_large(the_heap, size_class));
 }
 
 HAK_NOINLINE void *alloc_slow(size_t bytes) {
   if (bytes <= TINY_MAX_BYTES) return refill((unsigned)size_class_tiny(bytes), NULL);
   /* The smaller, the fewer looks at the size. */
-  if (HAK_LIKELY(bytes <= MID_MAX_BYTES)) return alloc_class(size_class_above_tiny(bytes));
-  if (HAK_LIKELY(bytes <= HAK_MIB(1))) return alloc_class(size_class_above_tiny(bytes));
+  if (HAK_LIKELY(bytes <= MID_MAX_BYTES)) return alloc_mid(size_class_above_tiny(bytes));
+  if (HAK_LIKELY(bytes <= HAK_MIB(1))) return alloc_large(size_class_above_tiny(bytes));
   if (HAK_UNLIKELY(bytes > LARGE_MAX_BYTES)) return alloc_huge(bytes, 1, false);
-  return alloc_class(size_class_above_tiny(bytes));
+  return alloc_large(size_class_above_tiny(bytes));
 }
 
 /* ---- free ----------------------------------------------------------------------*/
@@ -191,8 +194,8 @@ void *alloc_calloc(size_t count, size_t bytes) {
   if (HAK_UNLIKELY(!alloc_product(count, bytes, &total))) return no_memory();
   if (HAK_UNLIKELY(total > LARGE_MAX_BYTES)) return alloc_huge(total, 1, true);
   unsigned size_class = size_class_of(total);
-  void *block = magazine_pop(the_heap, size_class);
-  bool is_zero = false;
+  bool is_zero = false, is_large = size_class_is_single(size_class);
+  void *block = is_large ? magazine_pop_large(the_heap, size_class) : magazine_pop(the_heap, size_class);
   if (HAK_UNLIKELY(block == NULL)) block = refill(size_class, &is_zero);
   if (block == NULL || is_zero) return block;
   pages_clear_block(block, total);

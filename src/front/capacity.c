@@ -3,7 +3,7 @@
 
 #include "../support/limit.h"
 
-static const size_t budget_most = HAK_MIB(32);
+static const size_t budget_most = HAK_MIB(128);
 /* Near a limit: for the first capacities of small blocks. */
 static const size_t budget_near_limit = HAK_KIB(64);
 

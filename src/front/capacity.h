@@ -23,10 +23,10 @@ enum {
 };
 
 /* What all magazines of a process may hold, in bytes of blocks, shared among its threads, but each has the least. */
-#define BUDGET_BYTES HAK_MIB(64)
+#define BUDGET_BYTES HAK_MIB(256)
 #define BUDGET_LEAST_BYTES HAK_KIB(512)
-/* As many threads have their least within it. */
-enum { BUDGET_THREADS = BUDGET_BYTES / BUDGET_LEAST_BYTES };
+/* From how many threads on even the first magazines are much. */
+enum { FEW_THREADS = 128 };
 
 /* What all magazines of one of so many threads may hold, in bytes of blocks. */
 size_t capacity_budget(size_t threads);

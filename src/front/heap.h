@@ -73,7 +73,7 @@ typedef struct heap {
       uint64_t stripped[(SIZE_CLASS_COUNT + 63) / 64];
       set_aside_t set_aside[SET_ASIDE_MOST];
       uint32_t set_aside_count;
-      uint64_t tops_seen;
+      uint64_t tops_seen[2];   /* of large classes' magazines, and of all others' */
       void **spare_arrays;     /* the smallest ones, linked by their first slots: magazine.c */
       struct sampler *sampler; /* sample.h */
     };
@@ -123,6 +123,19 @@ extern __thread heap_t *the_heap __attribute__((tls_model("initial-exec")));
 
 /* A block of the class from the magazine; NULL when it is empty. */
 HAK_INLINE void *magazine_pop(heap_t *heap, size_t size_class) { return slots_pop(&heap->top[size_class]); }
+
+/* The same of a large class. Of these the newest block, too, is worth taking from a thread that sleeps, so the top says
+ * beforehand that it may be gone (strip.h). An empty magazine's top stays as it is: it may be everybody's. Relaxed, and
+ * with the compiler's order alone: the other side's membarriers order it. */
+HAK_INLINE void *magazine_pop_large(heap_t *heap, size_t size_class) {
+  void **slot = heap->top[size_class];
+  if (__atomic_load_n(slot, __ATOMIC_RELAXED) == NULL) return NULL;
+  __atomic_store_n(&heap->top[size_class], slot - 1, __ATOMIC_RELAXED);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  void *block = __atomic_load_n(slot, __ATOMIC_RELAXED);
+  if (HAK_UNLIKELY(block == NULL)) __atomic_store_n(&heap->top[size_class], slot, __ATOMIC_RELAXED);
+  return block;
+}
 
 /* false: the magazine is full. */
 HAK_INLINE bool magazine_push(heap_t *heap, size_t size_class, void *block) {

@@ -115,14 +115,13 @@ HAK_INLINE bool borrows(heap_t *heap, unsigned size_class, unsigned coarse, bool
 }
 
 /* Where there are many threads that is much for each of them, too: a page for each block that stays in use or in a
- * magazine. So where there are more than have their least within the budget, which no longer bounds what all of them
- * hold, they share slabs, from which the pool lends blocks. To free one of these takes the slow path. It
- * stays in the magazine, which does not grow meanwhile: what one thread has at hand another one has to take from the
- * next page. All that costs time, so a thread that has come here often, and works rather than waits, gets slabs of
+ * magazine. So where there are more than FEW_THREADS, they share slabs, from which the pool lends blocks. To free one of
+ * these takes the slow path. It stays in the magazine, which does not grow meanwhile: what one thread has at hand
+ * another one has to take from the next page. All that costs time, so a thread that has come here often, and works rather than waits, gets slabs of
  * its own: the larger the blocks, the more pages, and the later. From 66 threads on, 2000 that wait had 102 to 106 MiB,
  * instead of 117 to 121, but threads that work would pay for it in programs that have no more than these. */
-bool magazines_may_have_shared(void) { return HAK_UNLIKELY(pool_owner_count() > BUDGET_THREADS); }
-static bool threads_share(void) { return magazines_may_have_shared() && pool_attached_count() > BUDGET_THREADS; }
+bool magazines_may_have_shared(void) { return HAK_UNLIKELY(pool_owner_count() > FEW_THREADS); }
+static bool threads_share(void) { return magazines_may_have_shared() && pool_attached_count() > FEW_THREADS; }
 static size_t shared_visits(unsigned size_class) {
   return max_size(size_classes[size_class].block_bytes, SHARED_VISITS_LEAST);
 }

@@ -33,11 +33,12 @@ static void set_stripped(heap_t *heap, unsigned size_class) {
 
 /* ---- The claimer -----------------------------------------------------------------*/
 
-/* As a magazine's newest blocks move, so does this. */
-static uint64_t tops_sum(heap_t *heap) {
-  uint64_t sum = 0;
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) sum = sum * 31 + (uintptr_t)load_top(heap, c);
-  return sum;
+/* Whether the newest blocks of these classes' magazines have not moved since the last call. */
+static bool are_unused(heap_t *heap, unsigned first, unsigned end, uint64_t *seen) {
+  uint64_t sum = 0, before = *seen;
+  for (unsigned c = first; c < end; c++) sum = sum * 31 + (uintptr_t)load_top(heap, c);
+  *seen = sum;
+  return sum == before;
 }
 
 typedef struct {
@@ -47,14 +48,17 @@ typedef struct {
 
 /* S1. false: there is too little in the magazine, or the thread is at work on it. */
 static bool put_floor(heap_t *heap, unsigned size_class, floor_t *floor) {
-  void **slots = magazine_slots(heap, size_class), **top = load_top(heap, size_class);
-  if (is_stripped(heap, size_class) || top < slots + 2) return false;
-  *floor = (floor_t){size_class, top - 1, load_slot(top - 1)};
+  void **top = load_top(heap, size_class), **slot = size_class_is_single(size_class) ? top : top - 1;
+  if (is_stripped(heap, size_class) || slot <= magazine_slots(heap, size_class)) return false;
+  *floor = (floor_t){size_class, slot, load_slot(slot)};
   return floor->block != NULL && swap_slot(floor->floor, floor->block);
 }
 
 /* S3. */
-static bool is_above(heap_t *heap, const floor_t *floor) { return load_top(heap, floor->size_class) > floor->floor; }
+static bool is_above(heap_t *heap, const floor_t *floor) {
+  void **top = load_top(heap, floor->size_class);
+  return size_class_is_single(floor->size_class) ? top >= floor->floor : top > floor->floor;
+}
 
 static void send_home(heap_t *heap, unsigned size_class, void *block) {
   batch_flush(&heap->owner, size_class, &block, 1);
@@ -77,10 +81,10 @@ static void settle(heap_t *heap, const floor_t *floor, bool was_above) {
 
 /* Floors for a few magazines at a time, no more than can be set aside. Returns whether
  * there are magazines left, or the system makes no membarrier. */
-static bool put_floors(heap_t *heap) {
+static bool put_floors(heap_t *heap, unsigned first) {
   floor_t floors[SET_ASIDE_MOST];
   bool above[SET_ASIDE_MOST];
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT;) {
+  for (unsigned c = first; c < SIZE_CLASS_COUNT;) {
     unsigned count = 0;
     for (; c < SIZE_CLASS_COUNT && heap->set_aside_count + count < SET_ASIDE_MOST; c++)
       count += put_floor(heap, c, &floors[count]);
@@ -114,21 +118,23 @@ static bool flush_below(heap_t *heap) {
   return false;
 }
 
-bool strip_now(owner_t *owner) {
+static bool strip(owner_t *owner, unsigned first) {
   if (HAK_THREAD_SANITIZER) return false; /* it knows neither membarrier nor what the fast path may do */
   heap_t *heap = heap_of(owner);
   if (sample_may_be_on(heap)) return false; /* its magazines have a NULL already */
   /* With a block set aside, nobody but the thread knows what the slot's NULL means. */
   if (heap->id_word == 0 || heap->set_aside_count > 0) return false;
-  return put_floors(heap) || flush_below(heap);
+  return put_floors(heap, first) || flush_below(heap);
 }
+
+bool strip_now(owner_t *owner) { return strip(owner, 0); }
 
 bool strip_if_unused(owner_t *owner) {
   if (HAK_THREAD_SANITIZER) return false; /* as strip_now: nor may the tops be looked at */
   heap_t *heap = heap_of(owner);
-  uint64_t sum = tops_sum(heap), seen = heap->tops_seen;
-  heap->tops_seen = sum;
-  return sum == seen && strip_now(owner);
+  bool large_are = are_unused(heap, MID_CLASS_END, SIZE_CLASS_COUNT, &heap->tops_seen[0]);
+  bool others_are = are_unused(heap, 0, MID_CLASS_END, &heap->tops_seen[1]);
+  return large_are && strip(owner, others_are ? 0 : MID_CLASS_END);
 }
 
 /* ---- The owning thread -----------------------------------------------------------*/

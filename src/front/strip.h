@@ -26,7 +26,12 @@
  * slow path it is in the middle of nothing, and the block is the magazine's exactly if the
  * NULL is there still and the top not below it.
  *
- * tests/model/weak/src/protocols/strip.rs explores this (docs/weak_memory.md). What is left
+ * Of a large class the newest block is a good part of what there is. So magazine_pop_large
+ * lowers the top before it loads the block, and raises it again if that is NULL. The floor
+ * is the newest block's slot itself: a thread whose top is not below it at S3 has not loaded
+ * the block, and will find the NULL. All else is as above, with "at the floor" for "above" it.
+ *
+ * tests/model/weak/src/protocols/strip.rs explores both (docs/weak_memory.md). What is left
  * is a magazine with gaps. Its owner closes them when it comes to a slow path
  * (owner_t.stripped), before anything else looks at the magazines.
  *
@@ -40,9 +45,10 @@
 HAK_C_BEGIN
 
 /* Flushes what it can reach of the magazines of a claimed owner, a bounded amount; the
- * newest block of each stays. Returns whether there may be more. */
+ * newest block of each tiny and mid class stays. Returns whether there may be more. */
 bool strip_now(owner_t *owner);
-/* The same if the thread has not used them since the last call of this. */
+/* The same of large classes if the thread has not used one of these since the last call of this;
+ * of all, if it has used none. */
 bool strip_if_unused(owner_t *owner);
 
 /* Puts magazines in order that were stripped. The calling thread is the owning one. */

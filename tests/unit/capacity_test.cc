@@ -82,7 +82,7 @@ TEST(Capacity, RunningEmptyEndsAtAFairBatch) {
 TEST(Capacity, TheBudgetIsShared) {
   struct {
     size_t threads, mib_x2;
-  } const rows[] = {{0, 64}, {1, 64}, {2, 64}, {4, 32}, {64, 2}, {128, 1}, {100000, 1}};
+  } const rows[] = {{0, 256}, {1, 256}, {2, 256}, {4, 128}, {64, 8}, {128, 4}, {512, 1}, {100000, 1}};
   for (const auto &row : rows) EXPECT_EQ(capacity_budget(row.threads), row.mib_x2 * HAK_KIB(512)) << row.threads;
 }
 

@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Of, MagazineBatch,
 /* So many threads that they share slabs, each with some blocks, which wait together. */
 class ManyThreads : public testing::Test {
  protected:
-  static constexpr unsigned kThreads = BUDGET_THREADS + 16, kFrom = BUDGET_THREADS;
+  static constexpr unsigned kThreads = FEW_THREADS + 16, kFrom = FEW_THREADS;
   void SetUp() override {
     for (unsigned i = 0; i < kThreads; i++) threads_.emplace_back([this] { Run(); });
     std::unique_lock lock(mutex_);
@@ -283,15 +283,16 @@ TEST(Magazine, NeverHandsABlockOutTwice) {
 
 TEST(Magazine, AllOfAThreadsCapacityIsBounded) {
   heap_t *heap = own_heap();
+  const size_t most = capacity_budget(1);
   std::vector<void *> blocks;
   for (unsigned c = 1; c < SIZE_CLASS_COUNT; c++) {
     /* Oscillating batches make each as large as it may be. */
     size_t bytes = size_classes[c].block_bytes;
-    for (size_t batch = 4; batch * bytes <= HAK_MIB(32) && batch < 6000; batch *= 2) {
+    for (size_t batch = 4; batch * bytes <= most && batch < 6000; batch *= 2) {
       blocks.resize(batch);
       for (int i = 0; i < 3; i++) cycle(blocks, bytes, true);
     }
-    ASSERT_LE(heap->capacity_bytes, HAK_MIB(32) + HAK_MIB(4) * (SIZE_CLASS_COUNT - MID_CLASS_END)) << "class " << c;
+    ASSERT_LE(heap->capacity_bytes, most + HAK_MIB(4) * (SIZE_CLASS_COUNT - MID_CLASS_END)) << "class " << c;
   }
   size_t beyond_first = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
@@ -299,7 +300,7 @@ TEST(Magazine, AllOfAThreadsCapacityIsBounded) {
       beyond_first += heap->magazines[c].capacity * size_t{size_classes[c].block_bytes};
     ASSERT_LE(heap->magazines[c].capacity, 8191);
   }
-  EXPECT_LE(beyond_first, HAK_MIB(32)) << "what magazines may hold of one thread";
+  EXPECT_LE(beyond_first, most) << "what magazines may hold of one thread";
   hak__check_all();
 }
 

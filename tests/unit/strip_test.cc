@@ -36,7 +36,7 @@ class Steps {
 
 }  // namespace
 
-TEST_F(Strip, WhatASleepingThreadHasCachedGoesHomeButForABlockOfEach) {
+TEST_F(Strip, WhatASleepingThreadHasCachedGoesHomeButForASmallBlockOfEach) {
   constexpr std::size_t kBlocks = 100, kSizes[] = {48, 512, 1024, 5000, 100000};
   std::atomic<heap_t *> heap{nullptr};
   Steps to_thread, to_us;
@@ -67,13 +67,43 @@ TEST_F(Strip, WhatASleepingThreadHasCachedGoesHomeButForABlockOfEach) {
   trim(0);
   EXPECT_EQ(atomic64_load_relaxed(&tallies[TALLY_STRIPPED]) - stripped, were_cached - cached(heap));
   std::size_t most = 0;
-  for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++)
+  for (unsigned c = 0; c < MID_CLASS_END; c++)
     if (heap.load()->magazines[c].capacity > 0) most += size_classes[c].block_bytes;
   EXPECT_LE(cached(heap), most);
   EXPECT_LT(hak_test::used_bytes(), used);
   hak__check_all();
   EXPECT_TRUE(heap.load()->owner.stripped);
   to_thread.next();
+  thread.join();
+}
+
+/* It never comes to a batch boundary, so nobody else would send them home. */
+TEST_F(Strip, LargeBlocksGoHomeThatAThreadAtWorkWithSmallOnesDoesNotUse) {
+  constexpr std::size_t kBytes = 300000, kLarge = 8;
+  std::atomic<heap_t *> heap{nullptr};
+  std::atomic<bool> end{false};
+  std::thread thread([&] {
+    for (int i = 0; i < 8; i++) {
+      std::vector<void *> blocks;
+      for (std::size_t k = 0; k < kLarge; k++) blocks.push_back(hak_malloc(kBytes));
+      for (void *block : blocks) hak_free(block);
+    }
+    hak_free(hak_malloc(100));
+    heap = the_heap;
+    while (!end) hak_free(hak_malloc(100));
+    for (std::size_t k = 0; k < kLarge; k++) hak_free(hak_malloc(kBytes));
+  });
+  while (heap == nullptr) std::this_thread::yield();
+  ASSERT_GE(cached(heap), kLarge / 2 * kBytes) << "the test is void";
+  const unsigned c = size_class_of(100);
+  for (int i = 0; i < 100000 && cached(heap) >= kBytes; i++) {
+    heap.load()->tops_seen[1] = 0; /* it was at work on the small ones */
+    tidy_sweep_attached(strip_if_unused);
+    std::this_thread::yield();
+  }
+  EXPECT_LT(cached(heap), kBytes) << "large blocks stay where they are of no use";
+  EXPECT_EQ(heap.load()->stripped[c / 64] >> c % 64 & 1, 0u) << "small ones that are used go";
+  end = true;
   thread.join();
 }
 

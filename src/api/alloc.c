@@ -58,7 +58,9 @@ static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
 HAK_INLINE void *alloc_class(unsigned size_class, void *block) {
   return HAK_LIKELY(block != NULL) ? block : refill(size_class, NULL);
 }
-HAK_INLINE void *alloc_mid(unsigned size_class) { return alloc_class(size_class, magazine_pop(the_heap, size_class)); }
+HAK_INLINE void *alloc_small(unsigned size_class) {
+  return alloc_class(size_class, magazine_pop(the_heap, size_class));
+}
 HAK_INLINE void *alloc_large(unsigned size_class) {
   return alloc_class(size_class, magazine_pop_large(the_heap, size_class));
 }
@@ -66,7 +68,7 @@ HAK_INLINE void *alloc_large(unsigned size_class) {
 HAK_NOINLINE void *alloc_slow(size_t bytes) {
   if (bytes <= TINY_MAX_BYTES) return refill((unsigned)size_class_tiny(bytes), NULL);
   /* The smaller, the fewer looks at the size. */
-  if (HAK_LIKELY(bytes <= MID_MAX_BYTES)) return alloc_mid(size_class_above_tiny(bytes));
+  if (HAK_LIKELY(bytes <= MID_MAX_BYTES)) return alloc_small(size_class_above_tiny(bytes));
   if (HAK_LIKELY(bytes <= HAK_MIB(1))) return alloc_large(size_class_above_tiny(bytes));
   if (HAK_UNLIKELY(bytes > LARGE_MAX_BYTES)) return alloc_huge(bytes, 1, false);
   return alloc_large(size_class_above_tiny(bytes));
@@ -356,7 +358,8 @@ static unsigned aligned_class(size_t alignment, size_t bytes) {
 void *alloc_aligned(size_t alignment, size_t bytes) {
   if (bytes > PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2) return no_memory();
   unsigned size_class = aligned_class(alignment, bytes);
-  return HAK_LIKELY(size_class < SIZE_CLASS_COUNT) ? alloc_class(size_class) : alloc_huge(bytes, alignment, false);
+  if (HAK_LIKELY(!size_class_is_single(size_class))) return alloc_small(size_class);
+  return size_class < SIZE_CLASS_COUNT ? alloc_large(size_class) : alloc_huge(bytes, alignment, false);
 }
 
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {

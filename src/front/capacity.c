@@ -3,16 +3,16 @@
 
 #include "../support/limit.h"
 
-static const size_t budget_most = HAK_MIB(128);
 /* Near a limit: for the first capacities of small blocks. */
 static const size_t budget_near_limit = HAK_KIB(64);
 
 static size_t block_bytes(unsigned size_class) { return size_classes[size_class].block_bytes; }
 static size_t twice(size_t capacity) { return capacity * 2 + 1; }
 
-size_t capacity_budget(size_t threads) {
+size_t capacity_budget(size_t threads, bool is_attended) {
   if (limit_exists() && limit_is_near(0)) return budget_near_limit;
-  return min_size(max_size(BUDGET_BYTES / max_size(threads, 1), BUDGET_LEAST_BYTES), budget_most);
+  if (threads <= 1) return BUDGET_LONE_BYTES;
+  return max_size((is_attended ? BUDGET_BYTES : BUDGET_UNATTENDED_BYTES) / threads, BUDGET_LEAST_BYTES);
 }
 
 /* A tiny block is a bit; a mid one is a good part of a slab, which comes and goes; a

@@ -22,14 +22,17 @@ enum {
   FLUSH_BYTES = 2 * 1024 * 1024, /* as much as a call purges */
 };
 
-/* What all magazines of a process may hold, in bytes of blocks, shared among its threads, but each has the least. */
+/* What all magazines of a process may hold, in bytes of blocks, shared among its threads, but each has the least: where
+ * somebody looks after threads that sleep or do not use theirs (bell.h), and where nobody does. A lone thread's. */
 #define BUDGET_BYTES HAK_MIB(256)
+#define BUDGET_UNATTENDED_BYTES HAK_MIB(64)
 #define BUDGET_LEAST_BYTES HAK_KIB(512)
+#define BUDGET_LONE_BYTES HAK_MIB(128)
 /* From how many threads on even the first magazines are much. */
 enum { FEW_THREADS = 128 };
 
 /* What all magazines of one of so many threads may hold, in bytes of blocks. */
-size_t capacity_budget(size_t threads);
+size_t capacity_budget(size_t threads, bool is_attended);
 
 /* What flushing a block of the class costs: about the time of so many tiny blocks, some
  * nanoseconds each. */

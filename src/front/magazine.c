@@ -6,6 +6,7 @@
 #include "../slab/pool.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
+#include "bell.h"
 #include "capacity.h"
 #include "sample.h"
 
@@ -21,7 +22,7 @@ enum { SHARED_VISITS_LEAST = 256 };
 enum { HAND_STEPS = 24 };
 enum { STAND_INS_MOST = 2 };
 
-static size_t budget(void) { return capacity_budget(pool_attached_count()); }
+static size_t budget(void) { return capacity_budget(pool_attached_count(), bell_has_listener()); }
 
 HAK_INLINE size_t array_bytes(size_t capacity) { return max_size((capacity + 1) * sizeof(void *), HAK_CACHE_LINE); }
 

@@ -81,9 +81,13 @@ TEST(Capacity, RunningEmptyEndsAtAFairBatch) {
 
 TEST(Capacity, TheBudgetIsShared) {
   struct {
-    size_t threads, mib_x2;
-  } const rows[] = {{0, 256}, {1, 256}, {2, 256}, {4, 128}, {64, 8}, {128, 4}, {512, 1}, {100000, 1}};
-  for (const auto &row : rows) EXPECT_EQ(capacity_budget(row.threads), row.mib_x2 * HAK_KIB(512)) << row.threads;
+    size_t threads, attended_x2, unattended_x2;
+  } const rows[] = {{0, 256, 256}, {1, 256, 256}, {2, 256, 64}, {4, 128, 32},
+                    {64, 8, 2},    {128, 4, 1},   {512, 1, 1},  {100000, 1, 1}};
+  for (const auto &row : rows) {
+    EXPECT_EQ(capacity_budget(row.threads, true), row.attended_x2 * HAK_KIB(512)) << row.threads;
+    EXPECT_EQ(capacity_budget(row.threads, false), row.unattended_x2 * HAK_KIB(512)) << row.threads;
+  }
 }
 
 }  // namespace

@@ -285,15 +285,15 @@ TEST(SoftLimit, NoneLeavesThingsAsTheyWere) {
 }
 
 TEST(SoftLimit, MagazinesHoldLittleAndHugePagesAreNotAskedFor) {
-  const size_t usual = capacity_budget(1);
+  const size_t usual = capacity_budget(1, false);
   EXPECT_TRUE(limit_allows_huge_pages(2 * kMiB));
   limit_set_soft(40 * kMiB);
   take(20 * kMiB);
-  EXPECT_EQ(capacity_budget(1), usual);
+  EXPECT_EQ(capacity_budget(1, false), usual);
   EXPECT_TRUE(limit_allows_huge_pages(2 * kMiB));
   EXPECT_FALSE(limit_allows_huge_pages(20 * kMiB)) << "with so much more it is near";
   take(20 * kMiB);
-  EXPECT_LE(capacity_budget(1), HAK_KIB(64));
+  EXPECT_LE(capacity_budget(1, false), HAK_KIB(64));
   EXPECT_FALSE(limit_allows_huge_pages(0));
 }
 

@@ -283,7 +283,7 @@ TEST(Magazine, NeverHandsABlockOutTwice) {
 
 TEST(Magazine, AllOfAThreadsCapacityIsBounded) {
   heap_t *heap = own_heap();
-  const size_t most = capacity_budget(1);
+  const size_t most = capacity_budget(1, false);
   std::vector<void *> blocks;
   for (unsigned c = 1; c < SIZE_CLASS_COUNT; c++) {
     /* Oscillating batches make each as large as it may be. */

@@ -14,6 +14,8 @@
 #if defined(HAK_FUZZ_SERVED)
 extern "C" void free_sized(void *, std::size_t) noexcept;
 extern "C" void free_aligned_sized(void *, std::size_t, std::size_t) noexcept;
+#else
+extern "C" void alloc_delete_sized_slow(void *, std::size_t); /* what the operator is made of */
 #endif
 
 namespace hak_fuzz {
@@ -186,8 +188,10 @@ void *reallocate(void *block, std::size_t bytes, [[maybe_unused]] bool by_libc, 
   return as_array ? hak_reallocarray(block, count, bytes / count) : hak_realloc(block, bytes);
 }
 
-void release(const Block &b, bool sized, [[maybe_unused]] bool by_libc) {
+void release(const Block &b, Told told, [[maybe_unused]] bool by_libc) {
+  bool sized = told != Told::kNothing;
 #if defined(HAK_FUZZ_SERVED)
+  if (b.origin == Origin::kSized && told == Told::kSizeByOperator) return operator delete(b.at, b.bytes);
   if (b.origin >= Origin::kNew) return sized ? release_sized_by_operator(b) : release_by_operator(b);
   if (by_libc) {
     if (sized && b.origin == Origin::kSized) free_sized(b.at, b.bytes);
@@ -195,6 +199,9 @@ void release(const Block &b, bool sized, [[maybe_unused]] bool by_libc) {
     else free(b.at);
     return;
   }
+#endif
+#if !defined(HAK_FUZZ_SERVED)
+  if (b.origin == Origin::kSized && told == Told::kSizeByOperator) return alloc_delete_sized_slow(b.at, b.bytes);
 #endif
   if (sized && b.origin == Origin::kSized) hak_free_sized(b.at, b.bytes);
   else if (sized && b.origin == Origin::kAligned) hak_free_aligned_sized(b.at, b.asked_alignment, b.bytes);

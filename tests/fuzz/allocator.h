@@ -60,8 +60,10 @@ bool is_invalid_alignment(const Request &request);
 
 void *reallocate(void *block, std::size_t bytes, bool by_libc, bool as_array);
 
-/* Frees by one of the ways that are legal for the block; with its size if `sized`. */
-void release(const Block &block, bool sized, bool by_libc);
+/* Frees by one of the ways that are legal for the block. By C++'s sized operator also
+ * what malloc and realloc have returned: as strict a check as hakmem has of a size. */
+enum class Told : std::uint8_t { kNothing, kSize, kSizeByOperator };
+void release(const Block &block, Told told, bool by_libc);
 std::size_t usable_size(void *block, bool by_libc);
 bool trim(std::size_t keep_bytes, bool by_libc);
 

@@ -138,7 +138,7 @@ bool Machine::allocate_one(const Request &r) {
   b.holder = static_cast<std::uint8_t>(schedule_this_thread());
   std::uint32_t id = model_.add(b);
   if (bytes >= kGiB) { /* what is that large is not written to */
-    release(model_.take(id), false, r.by_libc);
+    release(model_.take(id), Told::kNothing, r.by_libc);
     return true;
   }
   if (r.function == Function::kCalloc) {
@@ -193,28 +193,36 @@ void Machine::resize(const Operation &o) {
   b.key = next_key_++ << 32;
   b.origin = Origin::kSized;
   b.was_reallocated = true;
+  b.may_be_roomy = old.may_be_roomy || bytes < old.bytes || old.bytes == 0 || old.origin != Origin::kSized;
   b.is_written = false;
   std::uint32_t new_id = model_.add(b);
   std::size_t kept = bytes < old.bytes ? bytes : old.bytes;
   std::size_t where = pattern_differs(moved, kept, old.bytes, old.key);
   if (where != SIZE_MAX) fail("realloc from %zu to %zu bytes has lost byte %zu", old.bytes, bytes, where);
   if (bytes >= kGiB) {
-    release(model_.take(new_id), false, by_libc);
+    release(model_.take(new_id), Told::kNothing, by_libc);
     return;
   }
   model_.write(new_id);
 }
 
 /* ---- Freeing -----------------------------------------------------------------------------*/
+/* The operator is stricter than free_sized: it has to take a block that was grown, not one that a request for its
+ * size is never served with because realloc has left it as large as it was. */
+Told Machine::told_of(const Block &b, const Operation &o) const {
+  if (o.variant % 2 == 0 || (b.was_reallocated && !has(Part::kSizedAfterRealloc))) return Told::kNothing;
+  return (o.alignment & 64) != 0 && b.heap == 0 && !b.may_be_roomy ? Told::kSizeByOperator : Told::kSize;
+}
+
 void Machine::free_one(std::uint32_t id, const Operation &o) {
   if (id == Model::kNone) return;
   Block b = model_.take(id);
-  bool sized = o.variant % 2 == 1 && (has(Part::kSizedAfterRealloc) || !b.was_reallocated);
+  Told told = told_of(b, o);
   errno = 4321;
   if (b.heap != 0 && o.variant % 4 == 2) hak_heap_free(heaps_[b.heap], b.at);
-  else release(b, sized, (o.alignment & 128) != 0);
+  else release(b, told, (o.alignment & 128) != 0);
   if (errno != 4321) fail("a free changed errno to %d", errno);
-  if (!sized || together_) return;
+  if (told == Told::kNothing || together_) return;
   if (stats().errors != expected_errors_)
     fail("a correct sized free of %zu bytes, of a block that holds %zu, was taken for a mistake", b.bytes, b.usable);
 }

@@ -67,6 +67,7 @@ class Machine {
   void refused(const char *what, std::size_t bytes, std::size_t alignment, int error);
   void allocate_many(const Operation &o);
   void resize(const Operation &o);
+  Told told_of(const Block &block, const Operation &o) const;
   void free_one(std::uint32_t id, const Operation &o);
   void free_many(const Operation &o);
   void free_all(const Operation &o);

@@ -37,6 +37,7 @@ struct Block {
   std::uint8_t heap; /* of the program's own: its number; 0: the common one */
   std::uint8_t holder;
   bool was_reallocated;
+  bool may_be_roomy;   /* larger than any request for its bytes is served with, but not by growing */
   bool is_written;     /* it carries its pattern     */
   std::uint32_t place; /* in its holder's list   */
 };

@@ -66,9 +66,8 @@ HAK_INLINE void *alloc_large(unsigned size_class) {
 }
 
 HAK_NOINLINE void *alloc_slow(size_t bytes) {
-  if (bytes <= TINY_MAX_BYTES) return refill((unsigned)size_class_tiny(bytes), NULL);
+  if (bytes <= MID_MAX_BYTES) return refill(size_class_of(bytes), NULL);
   /* The smaller, the fewer looks at the size. */
-  if (HAK_LIKELY(bytes <= MID_MAX_BYTES)) return alloc_small(size_class_above_tiny(bytes));
   if (HAK_LIKELY(bytes <= HAK_MIB(1))) return alloc_large(size_class_above_tiny(bytes));
   if (HAK_UNLIKELY(bytes > LARGE_MAX_BYTES)) return alloc_huge(bytes, 1, false);
   return alloc_large(size_class_above_tiny(bytes));

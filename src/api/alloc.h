@@ -12,7 +12,7 @@
 
 HAK_C_BEGIN
 
-/* Above TINY_MAX_BYTES, or of a tiny class whose magazine is empty. */
+/* Above MID_MAX_BYTES, or of a class whose magazine is empty. */
 void *alloc_slow(size_t bytes);
 /* NULL, or nothing of ours. Both keep errno. */
 void alloc_free_outside(void *block);
@@ -29,6 +29,9 @@ void alloc_delete_sized_slow(void *block, size_t bytes);
 HAK_INLINE void *alloc_malloc(size_t bytes) {
   if (HAK_LIKELY(bytes <= TINY_MAX_BYTES)) {
     void *block = magazine_pop(the_heap, size_class_tiny(bytes));
+    if (HAK_LIKELY(block != NULL)) return block;
+  } else if (HAK_LIKELY(bytes <= MID_MAX_BYTES)) {
+    void *block = magazine_pop(the_heap, size_class_above_tiny(bytes));
     if (HAK_LIKELY(block != NULL)) return block;
   }
   return alloc_slow(bytes);

@@ -209,7 +209,8 @@ HAK_COLD unit_t arena_take_cut(size_t units, size_t align_units) {
   size_t run_units = map_record(run)->run_units;
   unit_t first = (unit_t)align_up(run, align_units), end = (unit_t)(first + units), run_end = (unit_t)(run + run_units);
   forget_shelved(run, run_units);
-  map_record(first)->run_units = (uint32_t)units;
+  if (run_end > end) map_split_run(run, end - run, run_end - end);
+  if (first > run) map_split_run(run, first - run, units);
   if (run_end > end) arena_give(end, run_end - end);
   if (first > run) arena_give(run, first - run);
   return first;

@@ -148,8 +148,7 @@ static void shrink(unit_t first, size_t old_units, size_t new_units) {
   if (surplus <= old_units / 8) return;
   unit_t tail = (unit_t)(first + new_units);
   map_write_words(tail, 0, 1, 0);
-  map_record(first)->run_units = (uint32_t)new_units;
-  map_record(tail)->run_units = (uint32_t)surplus;
+  map_split_run(first, new_units, surplus);
   map_record(tail)->huge.moved = map_record(first)->huge.moved;
   give(tail);
 }

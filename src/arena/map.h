@@ -192,6 +192,12 @@ HAK_INLINE unit_record_t *map_record(unit_t unit) {
   HAK_ASSERT(unit < the_map.units);
   return &the_map.records[unit];
 }
+/* A run whose holder cuts it in two, outside the arena's gate: `rest` units lie behind the first `units`. A child that is forked
+ * meanwhile finds one run or two there, and never less: release, so that the second is there before the first ends. */
+HAK_INLINE void map_split_run(unit_t first, size_t units, size_t rest) {
+  map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
+  __atomic_store_n(&map_record(first)->run_units, (uint32_t)units, __ATOMIC_RELEASE);
+}
 HAK_INLINE superslab_t *map_superslab(size_t number) { return &the_map.superslabs[number]; }
 HAK_INLINE bool map_wants_huge_page(size_t number) {
   return __atomic_load_n(&map_superslab(number)->huge_page, __ATOMIC_RELAXED);

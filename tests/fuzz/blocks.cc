@@ -6,6 +6,7 @@
 #include "schedule.h"
 #include "testing.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <malloc.h>
 
@@ -100,11 +101,30 @@ Request Machine::request_of(const Operation &o) {
 
 /* ---- Allocating ----------------------------------------------------------------------*/
 
+/* A call that asks for memory, while threads run together: before the model has its block, another may be refused for want
+ * of what this one has got. */
+class Machine::Asking {
+ public:
+  Asking(Machine &machine, std::size_t bytes, std::size_t alignment)
+      : machine_(machine), cost_(std::min(bytes, kMostCost) + std::min(alignment, kMostCost)) {
+    std::size_t now = machine_.asked_now_ += cost_, most = machine_.asked_most_;
+    while (machine_.together_ && now > most && !machine_.asked_most_.compare_exchange_weak(most, now)) {}
+  }
+  ~Asking() { machine_.asked_now_ -= cost_; }
+  Asking(const Asking &) = delete;
+  Asking &operator=(const Asking &) = delete;
+
+ private:
+  static constexpr std::size_t kMostCost = std::size_t{1} << 48; /* no machine has more */
+  Machine &machine_;
+  std::size_t cost_;
+};
+
 /* A request was refused: rightly? */
 void Machine::refused(const char *what, std::size_t bytes, std::size_t alignment, int error) {
   if (error != ENOMEM) fail("%s of %zu bytes, alignment %zu, was refused with error %d", what, bytes, alignment, error);
   if (Trouble::is_absurd(bytes, alignment)) return;
-  if (!trouble_.may_refuse(bytes, alignment, model_.peak_bytes()))
+  if (!trouble_.may_refuse(bytes, alignment, model_.peak_bytes() + asked_most_))
     fail("%s of %zu bytes, alignment %zu, was refused although there is memory%s", what, bytes, alignment,
          trouble_.is_limited() ? " within the limit" : "");
   if (bytes < kGiB && alignment < kGiB) trouble_.was_refused(); /* a giant needs no failing call for that */
@@ -112,6 +132,7 @@ void Machine::refused(const char *what, std::size_t bytes, std::size_t alignment
 
 bool Machine::allocate_one(const Request &r) {
   if (!has_room(r.bytes)) return false;
+  Asking asking(*this, promised_bytes(r), promised_alignment(r));
   errno = 1234;
   Answer answer = allocate(r);
   if (r.function == Function::kPosixMemalign && errno != 1234) fail("posix_memalign changed errno to %d", errno);
@@ -167,6 +188,7 @@ void Machine::resize(const Operation &o) {
   if (bytes > old_bytes && !has_room(bytes - old_bytes)) return;
   if (!has(Part::kGrowAligned) && trouble_.is_any() && model_.block(id).alignment > 65536) return;
 
+  Asking asking(*this, bytes, 1);
   Block old = model_.take(id);
   errno = 1234;
   bool by_heap = old.heap != 0 && o.pick % 2 == 0;
@@ -184,6 +206,7 @@ void Machine::resize(const Operation &o) {
     return;
   }
   if (Trouble::is_absurd(bytes, 1)) fail("realloc gave a block of %zu bytes", bytes);
+  if (moved != old.at) trouble_.was_moved(old.at, old.usable);
   Block b = old;
   b.at = static_cast<unsigned char *>(moved);
   b.bytes = bytes;

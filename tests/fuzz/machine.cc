@@ -149,11 +149,13 @@ std::size_t Machine::burst(const Operation &o, const std::uint8_t *records, std:
   together_threads_ = threads;
   together_first_ = progress->record + 1;
   model_.share_out(threads);
+  asked_most_ = 0;
   together_ = true;
   workers_.run_together(
       threads, [](void *self, unsigned thread) { static_cast<Machine *>(self)->perform_together(thread); }, this,
       o.size, 1u << o.pick % 10);
   together_ = false;
+  asked_most_ = 0;
   model_.check_all();
   walk();
   expect_no_errors();

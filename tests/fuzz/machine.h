@@ -14,6 +14,7 @@
 #include "trouble.h"
 #include "workers.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -63,6 +64,7 @@ class Machine {
   std::size_t tamed(std::size_t bytes) const;
   std::size_t tamed_alignment(std::size_t alignment) const;
   std::uint32_t pick(const Operation &o) const;
+  class Asking;
   bool allocate_one(const Request &request);
   void refused(const char *what, std::size_t bytes, std::size_t alignment, int error);
   void allocate_many(const Operation &o);
@@ -104,6 +106,8 @@ class Machine {
   const std::uint8_t *together_records_ = nullptr;
   std::size_t together_count_ = 0;
   std::uint32_t together_first_ = 0;
+  std::atomic<std::size_t> asked_now_{0},
+      asked_most_{0}; /* what calls that are not over have asked for; the most of it at a time */
 
   hak_heap_t *heaps_[kHeaps + 1] = {}; /* by their numbers; NULL: not made yet */
 

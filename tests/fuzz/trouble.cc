@@ -80,7 +80,13 @@ void Trouble::unlock_page(std::size_t pick) {
 }
 
 void Trouble::unlock_all() {
-  while (locked_count_ > 0) unlock_page(0);
+  munlockall();
+  locked_count_ = moved_count_ = 0;
+}
+
+void Trouble::was_moved(const unsigned char *block, std::size_t bytes) {
+  for (std::size_t i = 0; i < locked_count_; i++)
+    if (locked_[i] >= block && locked_[i] < block + bytes) moved_count_++;
 }
 
 bool Trouble::is_absurd(std::size_t bytes, std::size_t alignment) {

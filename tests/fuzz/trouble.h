@@ -30,7 +30,9 @@ class Trouble {
   void lock_page(const unsigned char *block, std::size_t bytes, std::size_t pick);
   void unlock_page(std::size_t pick);
   void unlock_all();
-  std::size_t locked_pages() const { return locked_count_; }
+  /* realloc has moved the block: where it moved pages, their locks went with them. */
+  void was_moved(const unsigned char *block, std::size_t bytes);
+  std::size_t locked_pages() const { return locked_count_ + moved_count_; }
 
   bool is_any() const { return one_ || all_ || is_limited(); }
   bool is_limited() const { return headroom_ != kNoLimit; }
@@ -51,6 +53,7 @@ class Trouble {
   std::size_t headroom_ = kNoLimit;
   unsigned char *locked_[kLockedMost];
   std::size_t locked_count_ = 0;
+  std::atomic<std::size_t> moved_count_{0}; /* of which nobody knows where they are */
 };
 
 }  // namespace hak_fuzz

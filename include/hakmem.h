@@ -144,8 +144,8 @@ HAK_PUBLIC void hak_heap_stats(const hak_heap_t *heap, hak_heap_stats_t *out, si
  * a large or a huge block (it need not be the start of a live block). */
 HAK_PUBLIC bool hak_owns(const void *address) HAK_NOEXCEPT;
 
-/* Gives the calling thread's cached blocks back to their slabs, and empty slabs
- * to the arena. Wrong frees among them are noticed. */
+/* Gives the calling thread's cached blocks back to their slabs, and those that are on their way from
+ * thread to thread, and empty slabs to the arena. Wrong frees among them are noticed. */
 HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
 
 /* For a thread that is about to wait for long, and knows it: an event loop, a member of a pool
@@ -213,7 +213,7 @@ typedef struct hak_stats {
   uint64_t adoptions;       /* slabs taken over from threads that ended or sleep                 */
   uint64_t mmap_calls, munmap_calls, madvise_calls, mremap_calls;
   uint64_t errors;    /* double, invalid and mismatched frees reported       */
-  size_t outboxes;    /* in blocks freed, on the way to another thread's slab */
+  size_t outboxes;    /* in blocks freed, on the way to another thread or its slab */
   size_t slab_tails;  /* ends of slabs that are too short for a block        */
   size_t clean_free;  /* free memory never used, or returned to the system   */
   size_t peak_in_use; /* the most that slabs, large and huge blocks ever took */

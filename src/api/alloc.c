@@ -119,11 +119,13 @@ static HAK_NOINLINE void free_unsampled(void *block, uint32_t word) {
 }
 
 void alloc_free_slow(void *block, size_t difference, heap_t *heap) {
-  if (sample_free_quickly(heap, block, difference ^ HEAP_SAMPLES)) return;
   /* Somebody may have set the bit since; no word has it. */
   uint32_t word = ((uint32_t)difference ^ heap->id_word) & ~HEAP_SAMPLES;
-  if (sample_may_be_on(heap)) free_sampled(block, word);
-  else free_unsampled(block, word);
+  if (HAK_LIKELY(!sample_may_be_on(heap))) {
+    if (!boundary_keep(heap, block, word)) free_unsampled(block, word);
+  } else if (!sample_free_quickly(heap, block, difference ^ HEAP_SAMPLES)) {
+    free_sampled(block, word);
+  }
 }
 
 void alloc_free_outside(void *block) {

@@ -67,7 +67,7 @@ __attribute__((constructor(101))) static void start(void) {
 }
 
 /* Last of all destructors. Blocks that were freed twice and still wait in this
- * thread's magazines are found here at the latest. */
+ * thread's magazines or in the depot are found here at the latest. */
 __attribute__((destructor(101))) static void finish(void) {
   thread_flush();
   record_finish();

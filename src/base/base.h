@@ -113,6 +113,8 @@ typedef struct {
   HAK_INLINE word type##_add_relaxed(type *a, word v) { return __atomic_fetch_add(&a->value, v, __ATOMIC_RELAXED); }   \
   /* By the only writer: others may read, no instruction need be atomic but the store. */                              \
   HAK_INLINE void type##_add_alone(type *a, word v) { type##_store_relaxed(a, type##_load_relaxed(a) + v); }           \
+  HAK_INLINE word type##_or_relaxed(type *a, word v) { return __atomic_fetch_or(&a->value, v, __ATOMIC_RELAXED); }     \
+  HAK_INLINE word type##_and_relaxed(type *a, word v) { return __atomic_fetch_and(&a->value, v, __ATOMIC_RELAXED); }   \
   HAK_INLINE word type##_or_seq(type *a, word v) { return __atomic_fetch_or(&a->value, v, __ATOMIC_SEQ_CST); }         \
   HAK_INLINE word type##_and_acquire(type *a, word v) { return __atomic_fetch_and(&a->value, v, __ATOMIC_ACQUIRE); }   \
   HAK_INLINE bool type##_cas_relaxed(type *a, word *expected, word v) {                                                \

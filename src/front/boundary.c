@@ -2,6 +2,7 @@
 #include "boundary.h"
 
 #include "../arena/arena.h"
+#include "../slab/depot.h"
 #include "../slab/orphanage.h"
 #include "../slab/remote.h"
 #include "../slab/slab.h"
@@ -64,15 +65,22 @@ static bool take_in(heap_t *heap, unsigned size_class, void *block, uint32_t wor
   return false;
 }
 
-/* The pool may have lent it, to this thread or another one: then it may go round here as long as the pool serves the
- * thread. Afterwards it goes home as any other does that is another's: one at a time at the pool's gate would be a crowd.
- * Returns whether it stays. */
+/* Whether the pool has lent it, to this thread or another one. */
+static bool is_lent(const heap_t *heap, unsigned size_class, uint32_t word) {
+  return magazines_may_have_shared() && size_class_is_shared(size_class) &&
+         orphanage_has_id(&heap->owner, word_owner(word));
+}
+
+/* Another's block of a slab of several. Where there is no room in the magazine for one that stays there are too many
+ * here. Returns whether it stays. */
 static bool stays_or_goes_home(heap_t *heap, unsigned size_class, void *block, uint32_t word) {
-  if (magazines_may_have_shared() && size_class_is_shared(size_class) &&
-      orphanage_has_id(&heap->owner, word_owner(word)) && magazine_shares(heap, size_class))
-    return true;
-  remote_free(&heap->owner, block, word);
-  return false;
+  if (!boundary_keeps(heap, size_class)) {
+    remote_free(&heap->owner, block, word);
+    return false;
+  }
+  bool is_full = heap->top[size_class] == heap->limit[size_class];
+  if (is_full && !is_lent(heap, size_class, word)) heap->magazines[size_class].travels = true;
+  return true;
 }
 
 void boundary_free(void *block, uint32_t word) {
@@ -85,16 +93,10 @@ void boundary_free(void *block, uint32_t word) {
   decay_step(heap, true);
   if (!bell_has_listener()) surplus_begin(&heap->owner);
   unsigned size_class = word_kind(word);
-  /* Another's block. A tiny one goes home: handed out again here, it would share
-   * a cache line with its neighbours over there. A mid one does not, and this
-   * thread may have it in its cache: it stays if there is room, or reason to make
-   * some. A thread that only frees has none. */
   bool keep = true;
-  if (word_owner(word) != heap->owner.id) {
-    if (size_class_is_single(size_class)) keep = take_in(heap, size_class, block, word);
-    else if (size_class < TINY_CLASS_COUNT || magazine_is_full_unused(heap, size_class))
-      keep = stays_or_goes_home(heap, size_class, block, word);
-  }
+  if (word_owner(word) != heap->owner.id)
+    keep = size_class_is_single(size_class) ? take_in(heap, size_class, block, word)
+                                            : stays_or_goes_home(heap, size_class, block, word);
   if (keep && sample_may_be_on(heap)) magazine_push_sampled(heap, size_class, block);
   else if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
   surplus_end(&heap->owner);
@@ -106,13 +108,14 @@ void boundary_free(void *block, uint32_t word) {
 
 bool boundary_free_quickly(void *block, uint32_t word) {
   heap_t *heap = the_heap;
-  return word_owner(word) != heap->owner.id && remote_free_quickly(&heap->owner, block, word);
+  return word_owner(word) != heap->owner.id && !boundary_keeps(heap, word_kind(word)) &&
+         remote_free_quickly(&heap->owner, block, word);
 }
 
 bool boundary_free_sampled(void *block, uint32_t word) {
   heap_t *heap = the_heap;
   if (record_mean() != 0) record_freed(block);
   if (heap == &the_null_heap) return false;
-  return word_owner(word) != heap->owner.id ? remote_free_quickly(&heap->owner, block, word)
-                                            : sample_free(heap, block, word);
+  if (word_owner(word) == heap->owner.id) return sample_free(heap, block, word);
+  return !boundary_keeps(heap, word_kind(word)) && remote_free_quickly(&heap->owner, block, word);
 }

@@ -46,6 +46,11 @@ size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed) {
   return missed && twice(capacity) <= MAX_CAPACITY ? twice(capacity) : capacity;
 }
 
+size_t capacity_when_sent(unsigned size_class, size_t capacity) {
+  if (capacity == 0) return capacity_first(size_class);
+  return is_small(size_class, capacity) ? twice(capacity) : capacity;
+}
+
 size_t capacity_refill(size_t capacity) { return max_size((capacity + 1) / 2, 1); }
 
 size_t capacity_flush(unsigned size_class, size_t capacity) {

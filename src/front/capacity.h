@@ -53,6 +53,9 @@ size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed, bo
  * ran full. So it oscillates: half of it travels to the slabs and back each time. */
 size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed);
 
+/* The same for one whose blocks go to other threads and come from there: no more than a fair batch. */
+size_t capacity_when_sent(unsigned size_class, size_t capacity);
+
 /* How many blocks a refill brings: half, so that frees that follow find room, too. */
 size_t capacity_refill(size_t capacity);
 /* How many an overflow flushes: half, but no more than a call may take time for, and no

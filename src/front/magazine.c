@@ -3,6 +3,7 @@
 
 #include "../arena/metadata.h"
 #include "../slab/batch.h"
+#include "../slab/depot.h"
 #include "../slab/pool.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
@@ -130,7 +131,7 @@ static bool shares(const heap_t *heap, unsigned size_class) {
   return threads_share() && size_class_is_shared(size_class) &&
          heap->magazines[size_class].borrowed < shared_visits(size_class);
 }
-HAK_NOINLINE bool magazine_shares(heap_t *heap, unsigned size_class) {
+static bool note_sharing(heap_t *heap, unsigned size_class) {
   if (!shares(heap, size_class)) return false;
   heap->magazines[size_class].borrowed++;
   return true;
@@ -141,6 +142,20 @@ static HAK_NOINLINE size_t fetch_shared(heap_t *heap, unsigned size_class, size_
   void **blocks = magazine_slots(heap, size_class) + 1;
   size_t got = heap->owner.slabs[size_class] == 0 ? batch_borrow(&heap->owner, size_class, blocks, wanted) : 0;
   return got > 0 ? got : batch_refill(&heap->owner, size_class, blocks, wanted, NULL);
+}
+
+/* From the depot, if another's blocks have come into the magazine or the thread's own are all out: what others have too
+ * many of, so no page is touched anew, and where blocks go in a circle nobody looks for their slabs. As long as
+ * something is there the magazine lives on that. Returns how many. */
+static HAK_NOINLINE size_t fetch_travelling(heap_t *heap, unsigned size_class, void **blocks, size_t wanted) {
+  magazine_t *m = &heap->magazines[size_class];
+  if (!m->travels && heap->owner.slabs[size_class] != 0) return 0;
+  size_t got = batch_fetch(&heap->owner, size_class, blocks, wanted);
+  m->travels = got > 0;
+  return got;
+}
+HAK_INLINE size_t fetch(heap_t *heap, unsigned size_class, void **blocks, size_t wanted) {
+  return HAK_UNLIKELY(depot_may_have(size_class)) ? fetch_travelling(heap, size_class, blocks, wanted) : 0;
 }
 
 /* A large block that is a little too large costs nothing but addresses; a fresh one
@@ -163,15 +178,20 @@ HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool may_share, bool 
   if (is_zero != NULL) *is_zero = false;
   if (block != NULL) return block;
   magazine_t *m = &heap->magazines[size_class];
-  bool is_shared = HAK_UNLIKELY(may_share) && magazine_shares(heap, size_class);
+  bool is_shared = HAK_UNLIKELY(may_share) && note_sharing(heap, size_class);
   if (!is_shared || m->capacity == 0)
     widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed, m->gave));
   m->missed = m->used = true;
   size_t wanted = capacity_refill(m->capacity);
-  if (wanted == 1) return batch_refill(&heap->owner, size_class, &block, 1, is_zero) == 1 ? block : NULL;
+  if (wanted == 1) {
+    if (fetch(heap, size_class, &block, 1) == 1) return block;
+    return batch_refill(&heap->owner, size_class, &block, 1, is_zero) == 1 ? block : NULL;
+  }
   void **slots = magazine_slots(heap, size_class);
-  size_t got = HAK_UNLIKELY(is_shared) ? fetch_shared(heap, size_class, wanted)
-                                       : batch_refill(&heap->owner, size_class, slots + 1, wanted, is_zero);
+  size_t got = fetch(heap, size_class, slots + 1, wanted);
+  if (got == 0)
+    got = HAK_UNLIKELY(is_shared) ? fetch_shared(heap, size_class, wanted)
+                                  : batch_refill(&heap->owner, size_class, slots + 1, wanted, is_zero);
   if (got == 0) return NULL;
   /* Filling a slab may have freed in this class (it may purge, never malloc), but
    * nothing was pushed: the magazine is ours alone. */
@@ -215,17 +235,6 @@ void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero) {
   return refill_or_borrow(heap, size_class, false, is_zero);
 }
 
-void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
-  magazine_t *m = &heap->magazines[size_class];
-  m->used = true;
-  m->gave = true;
-  bool is_first = m->capacity == 0, stays = !is_first && shares(heap, size_class);
-  bool is_wider = !stays && widen(heap, size_class, capacity_when_full(size_class, m->capacity, m->missed));
-  if (!is_wider && !is_first) magazine_flush(heap, size_class, capacity_flush(size_class, m->capacity));
-  m->missed = false;
-  if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);
-}
-
 void magazine_pass_by(heap_t *heap, unsigned size_class, void *block, uint32_t word) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = m->gave = true;
@@ -242,37 +251,61 @@ HAK_COLD void magazine_push_sampled(heap_t *heap, unsigned size_class, void *blo
   sample_set(heap, size_class);
 }
 
-bool magazine_is_full_unused(const heap_t *heap, unsigned size_class) {
-  const magazine_t *m = &heap->magazines[size_class];
-  return m->capacity > 0 && !m->missed && heap->top[size_class] == heap->limit[size_class];
-}
-
-HAK_INLINE size_t flush(heap_t *heap, unsigned size_class, size_t count) {
+/* `by_depot`: as many as it has room for. */
+HAK_INLINE size_t flush(heap_t *heap, unsigned size_class, size_t count, bool by_depot) {
   size_t held = magazine_count(heap, size_class);
   count = min_size(count, held);
   if (count == 0) return 0;
   void **slots = magazine_slots(heap, size_class);
-  batch_flush(&heap->owner, size_class, slots + 1, count);
+  size_t sent = by_depot ? batch_send(&heap->owner, size_class, slots + 1, count) : 0;
+  if (sent < count) batch_flush(&heap->owner, size_class, slots + 1 + sent, count - sent);
   memmove(slots + 1, slots + 1 + count, (held - count) * sizeof *slots);
   heap->top[size_class] = slots + held - count;
   return count * capacity_block_cost(size_class);
 }
 
-static HAK_COLD size_t flush_sampled(heap_t *heap, unsigned size_class, size_t count) {
-  if (!sample_is_on(heap)) return flush(heap, size_class, count);
+static HAK_COLD size_t flush_sampled(heap_t *heap, unsigned size_class, size_t count, bool by_depot) {
+  if (!sample_is_on(heap)) return flush(heap, size_class, count, by_depot);
   bool is_held = sample_is_held(heap, size_class);
   if (!is_held) sample_hold(heap, size_class);
-  size_t before = magazine_count(heap, size_class), cost = flush(heap, size_class, count);
+  size_t before = magazine_count(heap, size_class), cost = flush(heap, size_class, count, by_depot);
   sample_flushed(heap, size_class, before - magazine_count(heap, size_class));
   if (!is_held) sample_set(heap, size_class);
   return cost;
 }
 
 size_t magazine_flush(heap_t *heap, unsigned size_class, size_t count) {
-  return sample_may_be_on(heap) ? flush_sampled(heap, size_class, count) : flush(heap, size_class, count);
+  return sample_may_be_on(heap) ? flush_sampled(heap, size_class, count, false) : flush(heap, size_class, count, false);
 }
 
-static void forget(magazine_t *m) { m->missed = m->used = m->gave = false; }
+static HAK_NOINLINE void send(heap_t *heap, unsigned size_class, size_t count) {
+  if (sample_may_be_on(heap)) flush_sampled(heap, size_class, count, true);
+  else flush(heap, size_class, count, true);
+}
+
+/* What travels does not make its magazine larger than a fair batch, however often that runs full and empty: the depot
+ * has what it is short of, and others can have what it has too much of. */
+static size_t capacity_of_full(const magazine_t *m, unsigned size_class) {
+  return m->travels ? capacity_when_sent(size_class, m->capacity)
+                    : capacity_when_full(size_class, m->capacity, m->missed);
+}
+
+void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
+  magazine_t *m = &heap->magazines[size_class];
+  m->used = true;
+  m->gave = true;
+  bool is_first = m->capacity == 0, stays = !is_first && shares(heap, size_class);
+  bool is_wider = !stays && widen(heap, size_class, capacity_of_full(m, size_class));
+  if (!is_wider && !is_first) {
+    size_t count = capacity_flush(size_class, m->capacity);
+    if (HAK_UNLIKELY(m->travels)) send(heap, size_class, count);
+    else magazine_flush(heap, size_class, count);
+  }
+  m->missed = false;
+  if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);
+}
+
+static void forget(magazine_t *m) { m->missed = m->used = m->gave = m->travels = false; }
 
 void magazines_drop(heap_t *heap, size_t capacity_kept) {
   FOR_EACH_MAGAZINE(heap, c) {

@@ -21,11 +21,6 @@ HAK_C_BEGIN
 /* A block where the magazine is empty: of a class that may serve instead, or of
  * the magazine, refilled; NULL when there is no memory. */
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
-/* Whether the magazine is full, and nobody has asked it for more than it had since it
- * was full the last time. */
-bool magazine_is_full_unused(const heap_t *heap, unsigned size_class);
-/* Whether the thread is still served by the orphanage with this class (orphanage_lend): a visit, of which there are so many. */
-bool magazine_shares(heap_t *heap, unsigned size_class);
 /* Whether there ever were so many threads that some of them may have been. */
 bool magazines_may_have_shared(void);
 /* Frees a block whose magazine is full. */

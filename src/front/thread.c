@@ -4,6 +4,7 @@
 #include "../base/probe.h"
 #include "../region/region.h"
 #include "../slab/claim.h"
+#include "../slab/depot.h"
 #include "../slab/pool.h"
 #include "../support/error.h"
 #include "bell.h"
@@ -154,11 +155,13 @@ void thread_leave(heap_t *heap) {
 /* ---- Leaving for good, and forks ---------------------------------------------------*/
 void thread_flush(void) {
   region_thread_flush();
+  depot_send_home(); /* before the heap collects: some of it may be the thread's own */
   heap_t *heap = the_heap != &the_null_heap ? thread_enter() : NULL;
   if (heap != NULL) {
     flush_heap(heap);
     thread_leave(heap);
   }
+  error_settle();
   bell_ring(); /* without a heap, too: the thread may have caches of regions */
 }
 

@@ -5,6 +5,7 @@
 #include "../arena/metadata.h"
 #include "../front/magazine.h"
 #include "../region/cache.h"
+#include "../slab/depot.h"
 #include "../slab/parcel.h"
 #include "residency.h"
 
@@ -244,6 +245,7 @@ void census_take(census_t *census, bool measured) {
   walk_t walk = {.census = census};
   for (zone_id_t zone = 0; zone < ZONE_COUNT; zone++) count_zone(&walk, zone, measured);
   FOR_EACH_HEAP(heap) count_heap(census, heap);
+  for (unsigned c = 0; c < MID_CLASS_END; c++) census->classes[c].in_outboxes += depot_count(c);
   count_caches(census);
   if (!measured) return;
   census->metadata_resident_bytes = census->metadata;

@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../front/magazine.h"
 #include "../region/blocks.h"
+#include "../slab/depot.h"
 #include "../slab/pool.h"
 #include "../slab/slab.h"
 
@@ -20,6 +21,7 @@ void hak__check_all(void) {
     slab_check(&heap->owner);
   }
   pool_check();
+  depot_check();
   gate_leave(&pool_gate);
   blocks_check_all();
 }

@@ -8,6 +8,7 @@
 #include "../front/heap.h"
 #include "../front/record.h"
 #include "../region/region_word.h"
+#include "../slab/depot.h"
 #include "../slab/parcel.h"
 #include "../support/error.h"
 #include "../support/limit.h"
@@ -112,5 +113,5 @@ __attribute__((visibility("default"), used, retain)) const inspect_root_t hak_in
     .version = VERSION_TEXT,
     .groups = {GROUP(fields), GROUP(map_inspected), GROUP(zone_inspected), GROUP(kept_inspected),
                GROUP(metadata_inspected), GROUP(pool_inspected), GROUP(error_inspected), GROUP(limit_inspected),
-               GROUP(record_inspected)},
+               GROUP(record_inspected), GROUP(depot_inspected)},
 };

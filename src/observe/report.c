@@ -55,7 +55,7 @@ static void put_account(text_t *out, const hak_stats_t *s, const hak_account_t *
   put(out, "  %-18s %10s %10s\n", "MiB", "resident", "mapped");
   put_kind(out, "live", a->resident_live, s->live, "held by the program");
   put_kind(out, "cached", a->resident_cached, s->cached, "in threads' magazines");
-  put_kind(out, "outboxes", a->resident_outboxes, s->outboxes, "freed, on the way to another thread's slab");
+  put_kind(out, "outboxes", a->resident_outboxes, s->outboxes, "freed, on the way to another thread or its slab");
   put_kind(out, "free in slabs", a->resident_free_in_slabs, s->free_in_slabs, "blocks for the next refills");
   put_kind(out, "slab tails", a->resident_slab_tails, s->slab_tails, "too short for a block");
   put_kind(out, "dirty", a->resident_dirty, s->dirty_free, "free, kept for reuse");

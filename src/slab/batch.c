@@ -3,6 +3,7 @@
 
 #include "../base/probe.h"
 #include "../support/error.h"
+#include "depot.h"
 #include "orphanage.h"
 #include "pool.h"
 #include "remote.h"
@@ -24,6 +25,7 @@ bool batch_collect(owner_t *owner) {
 
 /* Memory is short: perhaps it waits in what others have freed. */
 static void regain(owner_t *owner) {
+  depot_send_home();
   remote_collect(owner, SIZE_MAX);
   slab_release_empty(owner);
   tidy_sweep(NULL);
@@ -76,6 +78,24 @@ size_t batch_borrow(owner_t *owner, unsigned size_class, void **blocks, size_t w
   atomic64_add_alone(&owner->refills, 1);
   HAK_PROBE(refill, owner->id, size_classes[size_class].block_bytes, taken);
   return taken;
+}
+
+/* ---- By way of the depot -----------------------------------------------------------*/
+
+size_t batch_fetch(owner_t *owner, unsigned size_class, void **blocks, size_t wanted) {
+  size_t taken = depot_take(size_class, blocks, wanted);
+  if (taken == 0) return 0;
+  atomic64_add_alone(&owner->refills, 1);
+  HAK_PROBE(refill, owner->id, size_classes[size_class].block_bytes, taken);
+  return taken;
+}
+
+size_t batch_send(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+  size_t sent = depot_put(size_class, blocks, count);
+  if (sent == 0) return 0;
+  atomic64_add_alone(&owner->flushes, 1);
+  HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, sent);
+  return sent;
 }
 
 /* ---- Flush -----------------------------------------------------------------------*/

@@ -32,6 +32,11 @@ void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_
 /* The same of a large block that is not in a magazine, whoever's it is by its word. */
 void batch_flush_single(owner_t *owner, unsigned size_class, void *block, uint32_t word);
 
+/* Up to `wanted` blocks of a class out of the depot (depot.h), whoever's. Returns how many. */
+size_t batch_fetch(owner_t *owner, unsigned size_class, void **blocks, size_t wanted);
+/* Puts blocks there that came from a magazine of the class, unchecked. Returns how many it had room for. */
+size_t batch_send(owner_t *owner, unsigned size_class, void *const *blocks, size_t count);
+
 /* Collects as much of what others have freed as a refill does. Returns whether nothing is left that has come. */
 bool batch_collect(owner_t *owner);
 /* Whether batch_flush would report none of the blocks, a few of a class of several, and send none to another owner.

@@ -5,6 +5,7 @@
 #include "../os/os.h"
 #include "../support/profile.h"
 #include "claim.h"
+#include "depot.h"
 #include "orphanage.h"
 #include "pool.h"
 #include "purge.h"
@@ -112,6 +113,7 @@ static tidied_t tidy_owner(owner_t *owner, uint32_t self, uint64_t now_ms, tidy_
 tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) {
   uint32_t made = pool_owner_count();
   if (made == 0) return TIDY_NOTHING;
+  if (depot_tick(now_ms)) return TIDY_MORE;
   if (now_ms < atomic64_load_relaxed(&turn.ended_ms) + TIDY_ROUND_MS) return TIDY_NOTHING;
   uint32_t self = os_thread_id();
   bool ends = false;

@@ -28,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 import callgrind
 
 LINE = 64
-ROUNDS = {"pairs": 4, "batches": 4, "hand_over": 8, "large": 8, "huge": 4, "threads": 4}
+ROUNDS = {"pairs": 4, "batches": 4, "hand_over": 8, "pass_on": 8, "large": 8, "huge": 4, "threads": 4}
 TOLERANCE = 0.02  # transfers an operation
 OUTSIDE = "on a line with the program's"
 

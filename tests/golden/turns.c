@@ -60,6 +60,14 @@ static void hand_over(unsigned self) {
   for (int i = 0; i < HANDED; i++) to[i] = alloc_malloc(64);
 }
 
+/* Of two threads one allocates what the other frees. */
+static void pass_on(unsigned self) {
+  if (self % 2 == 0)
+    for (int i = 0; i < HANDED; i++) box[self][i] = alloc_malloc(256);
+  else
+    for (int i = 0; i < HANDED; i++) alloc_free(box[self - 1][i]);
+}
+
 static void large(unsigned self) {
   static __thread void *blocks[LARGE];
   (void)self;
@@ -91,8 +99,9 @@ static const struct {
   void (*turn)(unsigned self);
   unsigned ops;
 } scenarios[] = {
-    {"pairs", pairs, HANDED}, {"batches", batches, BATCH}, {"hand_over", hand_over, HANDED},
-    {"large", large, LARGE},  {"huge", huge, 1},           {"threads", start_and_end, 1},
+    {"pairs", pairs, HANDED},         {"batches", batches, BATCH}, {"hand_over", hand_over, HANDED},
+    {"pass_on", pass_on, HANDED / 2}, {"large", large, LARGE},     {"huge", huge, 1},
+    {"threads", start_and_end, 1},
 };
 static void (*a_turn)(unsigned self);
 
@@ -134,7 +143,7 @@ int main(int argc, char **argv) {
   rounds = argc == 4 ? (unsigned)atoi(argv[3]) : 0;
   while (chosen < count && argc == 4 && strcmp(argv[1], scenarios[chosen].name) != 0) chosen++;
   if (chosen == count || threads < 1 || threads > THREADS_MOST || rounds < 1) {
-    fprintf(stderr, "usage: turns pairs|batches|hand_over|large|huge|threads THREADS ROUNDS\n");
+    fprintf(stderr, "usage: turns pairs|batches|hand_over|pass_on|large|huge|threads THREADS ROUNDS\n");
     return 2;
   }
   a_turn = scenarios[chosen].turn;

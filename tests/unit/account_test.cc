@@ -153,10 +153,10 @@ TEST_F(Account, WhatWaitsInMagazinesIsNotLive) {
   EXPECT_EQ(checked_account().resident_cached, 0u);
 }
 
-/* Packed, posted, and taken by the owner who has not come to all of it: blocks of 2 KiB, of
- * which 64 KiB make a parcel. */
+/* Packed, posted, and taken by the owner who has not come to all of it: small blocks, of
+ * which 32 KiB make a parcel. */
 TEST_F(Account, ParcelsAndMailAreInOutboxes) {
-  constexpr std::size_t kBlocks = 2000, kBytes = 2048;
+  constexpr std::size_t kBlocks = 4000, kBytes = 64;
   std::vector<void *> blocks(kBlocks);
   for (void *&block : blocks) block = hak_malloc(kBytes);
   hak_stats_t before = stats();

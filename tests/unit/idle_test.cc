@@ -153,11 +153,11 @@ TEST_F(Idle, SaysHowMuchItWas) {
 
 TEST_F(Idle, DeliversWhatWasFreedOfOthers) {
   std::vector<void *> blocks;
-  for (int i = 0; i < 100; i++) blocks.push_back(hak_malloc(128));
+  for (int i = 0; i < 100; i++) blocks.push_back(hak_malloc(64));
   std::thread([&] {
     for (int i = 0; i < 10; i++) hak_free(blocks[static_cast<std::size_t>(i)]);
     ASSERT_GT(stats().outboxes, 0u) << "the test is void";
-    EXPECT_EQ(hak_thread_idle(), 10u * 128);
+    EXPECT_EQ(hak_thread_idle(), 10u * 64);
     EXPECT_EQ(stats().outboxes, 0u);
   }).join();
   for (std::size_t i = 10; i < blocks.size(); i++) hak_free(blocks[i]);

@@ -38,6 +38,7 @@
 #include <os/os.h>
 #include <slab/batch.h>
 #include <slab/claim.h>
+#include <slab/depot.h>
 #include <slab/orphanage.h>
 #include <slab/pool.h>
 #include <slab/purge.h>

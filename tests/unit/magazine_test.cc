@@ -135,7 +135,7 @@ TEST_F(ManyThreads, WhoUsesASizeOftenGetsSlabsOfItsOwn) {
     for (void *&block : blocks) block = hak_malloc(1024);
     size_t own = 0;
     for (void *block : blocks) own += word_owner(map_lookup(block)) == heap->owner.id;
-    EXPECT_EQ(own, blocks.size()) << "it is lent blocks for ever";
+    EXPECT_GT(own, 0u) << "it is lent blocks for ever"; /* those that it was lent go round until they are flushed */
     hak_free(first);
     for (void *block : blocks) hak_free(block);
   }).join();
@@ -383,21 +383,34 @@ TEST(Magazine, OrderAndContentsSurviveAChangeOfCapacity) {
   hak__check_all();
 }
 
-/* A thread that only frees has no use for blocks: its magazine does not pass them on
- * one by one, they go home together. */
-TEST(Magazine, AThreadThatOnlyFreesMidBlocksSendsThemHomeTogether) {
+/* A thread that only frees has no use for blocks: they go on by the depot, several at a time, and the thread that
+ * allocates gets them from there, not fresh ones. */
+TEST(Magazine, AThreadThatOnlyFreesPassesBlocksOn) {
+  const unsigned c = size_class_of(1500);
   std::vector<void *> blocks(400);
   for (void *&block : blocks) block = hak_malloc(1500);
+  const std::set<void *> first(blocks.begin(), blocks.end());
   std::thread([&] {
     heap_t *heap = own_heap();
     uint64_t before = atomic64_load_relaxed(&heap->owner.flushes);
     for (void *block : blocks) hak_free(block);
-    EXPECT_LE(atomic64_load_relaxed(&heap->owner.flushes) - before, 1u);
-    const uint64_t on_the_way = remote_outbox_bytes(&heap->owner) / 1536;
-    EXPECT_GE(atomic64_load_relaxed(&heap->owner.remote_frees), 390u - on_the_way);
-    EXPECT_LT(on_the_way, 150u) << "a few of each slab, and a parcel";
-    EXPECT_LE(hak_test::cached_bytes(heap), 8192u);
+    EXPECT_LE(atomic64_load_relaxed(&heap->owner.flushes) - before, 400u / 4);
+    EXPECT_GT(depot_count(c), DEPOT_CRATES * 4u) << "the test is void";
+    EXPECT_LE(hak_test::cached_bytes(heap), 16u * 1024);
     hak__check_all();
   }).join();
+  EXPECT_TRUE(the_heap->magazines[c].capacity > 0);
+  while (magazine_count(the_heap, c) > 0) blocks.push_back(hak_malloc(1500)); /* what is at hand */
+  const size_t there = depot_count(c);
+  owner_enter(&the_heap->owner);
+  the_heap->magazines[c].travels = true;
+  owner_leave(&the_heap->owner);
+  size_t known = 0;
+  std::vector<void *> again(there);
+  for (void *&block : again) known += first.count(block = hak_malloc(1500));
+  EXPECT_EQ(known, there);
+  EXPECT_LT(depot_count(c), 8u) << "it went to its slabs for them";
+  for (void *block : again) hak_free(block);
+  for (size_t i = 400; i < blocks.size(); i++) hak_free(blocks[i]);
   hak__check_all();
 }

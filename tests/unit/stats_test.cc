@@ -56,13 +56,30 @@ TEST(Stats, LiveIsWhatTheProgramHolds) {
 TEST(Stats, BlocksFreedByAnotherThreadAreNotLive) {
   const hak_stats_t before = now();
   std::vector<void *> blocks;
-  for (int i = 0; i < 3000; i++) blocks.push_back(hak_malloc(100 + i % 2000));
+  for (int i = 0; i < 3000; i++) blocks.push_back(hak_malloc(1 + i % 112)); /* smaller than what travels */
   std::thread([&] {
     for (void *block : blocks) hak_free(block);
   }).join();
   EXPECT_EQ(now().live, before.live);
   EXPECT_EQ(now().remote_frees - before.remote_frees, blocks.size());
   expect_sums();
+}
+
+/* Of those that travel some lie in the depot, and a thread that has ended has none. */
+TEST(Stats, BlocksOnTheirWayBetweenThreadsAreNotLive) {
+  const hak_stats_t before = now();
+  std::vector<void *> blocks;
+  for (int i = 0; i < 3000; i++) blocks.push_back(hak_malloc(200 + i % 2000));
+  std::thread([&] {
+    for (void *block : blocks) hak_free(block);
+  }).join();
+  const hak_stats_t after = now();
+  EXPECT_EQ(after.live, before.live);
+  EXPECT_GT(after.outboxes, before.outboxes);
+  expect_sums();
+  hak_thread_flush();
+  EXPECT_EQ(now().outboxes, 0u);
+  EXPECT_EQ(now().live, before.live);
 }
 
 TEST(Stats, KindsOfBlocksAreToldApart) {

@@ -102,6 +102,9 @@ impl Census {
                 unit += walk.run(unit);
             }
         }
+        for (class, blocks) in &tables.depot {
+            census.classes[*class].in_outboxes += blocks;
+        }
         for heap in &tables.heaps {
             for class in 0..layout.classes.len() {
                 let count = layout.magazine_count(&heap.record, class);

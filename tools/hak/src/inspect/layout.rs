@@ -105,6 +105,9 @@ pub struct Variables {
     pub pooled_count: Field,
     /// One a node of the machine's memory; 0 where there is none.
     pub orphanages: Field,
+    /// Blocks in the crates of the depot (src/slab/depot.h), those of all classes after each other; `None`: a library
+    /// that has none. And how many fit into one.
+    pub depot: Option<(Field, u64)>,
     pub fork_pending: Field,
     pub fork_survivor: Field,
     pub fork_thread_id: Field,
@@ -279,6 +282,7 @@ fn variables(root: &Root) -> Result<Variables> {
         owner_count: root.variable("pool.owner_count")?,
         pooled_count: root.variable("pool.pooled_count")?,
         orphanages: root.variable("pool.orphanages")?,
+        depot: root.variable("depot.state").ok().zip(root.number("depot.crate_blocks").ok()),
         fork_pending: root.variable("forked.pending")?,
         fork_survivor: root.variable("forked.survivor")?,
         fork_thread_id: root.variable("forked.thread_id")?,

@@ -13,7 +13,7 @@ pub type KindOf = (&'static str, fn(&Figures) -> u64, fn(&Figures) -> u64, &'sta
 pub const KINDS: [KindOf; 9] = [
     ("live", |f| f.resident_live, |f| f.live, "held by the program"),
     ("cached", |f| f.resident_cached, |f| f.cached, "in threads' magazines"),
-    ("outboxes", |f| f.resident_outboxes, |f| f.outboxes, "freed, on the way to another thread's slab"),
+    ("outboxes", |f| f.resident_outboxes, |f| f.outboxes, "freed, on the way to another thread or its slab"),
     ("free in slabs", |f| f.resident_free_in_slabs, |f| f.free_in_slabs, "blocks for the next refills"),
     ("slab tails", |f| f.resident_slab_tails, |f| f.slab_tails, "too short for a block"),
     ("dirty", |f| f.resident_dirty, |f| f.dirty_free, "free, kept for reuse"),

@@ -28,6 +28,8 @@ pub struct Tables {
     pub heaps: Vec<HeapCopy>,
     /// Heaps of no thread, for slabs that sleeping threads do not use.
     pub orphanages: Vec<u64>,
+    /// Classes and blocks of what is on its way from thread to thread.
+    pub depot: Vec<(usize, u64)>,
     pub pooled_count: u64,
     pub peak_units: u64,
     pub metadata_bytes: u64,
@@ -82,6 +84,14 @@ struct Reader<'a> {
     places: Places,
 }
 
+/// A crate's state says how many blocks are in it, in its lower half; more than fit are none (src/slab/depot.h).
+fn depot(target: &Target, layout: &Layout) -> Result<Vec<(usize, u64)>> {
+    let Some((states, most)) = &layout.variables.depot else { return Ok(Vec::new()) };
+    let counts = states.elements(target, 0)?.into_iter().map(|state| state & u64::from(u32::MAX));
+    let crates = counts.enumerate().filter(|(_, count)| (1..=*most).contains(count));
+    Ok(crates.map(|(index, count)| (index % layout.single_from, count)).collect())
+}
+
 impl Tables {
     pub fn read(target: &Target, layout: &Layout) -> Result<Tables> {
         let variables = &layout.variables;
@@ -96,6 +106,7 @@ impl Tables {
             extents: Vec::new(),
             heaps: Vec::new(),
             orphanages: variables.orphanages.elements(target, 0)?.into_iter().filter(|id| *id != 0).collect(),
+            depot: depot(target, layout)?,
             pooled_count: variables.pooled_count.value(target)?,
             peak_units: variables.peak_units.value(target)?,
             metadata_bytes: variables.table_bytes.value(target)? + variables.metadata_bytes.value(target)?,

@@ -36,7 +36,8 @@ fn figures_from_outside_are_those_from_inside() {
     let heaps = outside["heaps"].as_array().unwrap();
     let sum = |field: &str| heaps.iter().map(|heap| heap[field].as_u64().unwrap()).sum::<u64>();
     assert_eq!(sum("cached"), outside["cached"].as_u64().unwrap());
-    assert_eq!(sum("outboxes"), outside["outboxes"].as_u64().unwrap());
+    let in_depot = outside["outboxes"].as_u64().unwrap() - sum("outboxes");
+    assert!(in_depot > 0, "what lies in the depot is no thread's");
     assert_eq!(sum("free_in_slabs"), outside["free_in_slabs"].as_u64().unwrap());
     for name in ["heap_program", "worker 0", "worker 1", "worker 2"] {
         let its = heaps.iter().find(|heap| heap["name"] == name).unwrap_or_else(|| panic!("no {name}"));

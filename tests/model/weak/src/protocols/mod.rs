@@ -8,6 +8,7 @@ use crate::thread::Thread;
 
 mod bell;
 mod claim;
+mod depot;
 mod futex;
 mod lock;
 mod mail;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Protocol> {
         bell::protocol(),
         shelf::protocol(),
         mail::protocol(),
+        depot::protocol(),
     ]
 }
 

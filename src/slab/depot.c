@@ -1,0 +1,155 @@
+/* See depot.h. SPDX-License-Identifier: MIT */
+#include "depot.h"
+
+#include "../os/os.h"
+#include "../support/error.h"
+#include "../support/profile.h"
+#include "remote.h"
+#include "slab.h"
+
+#include <string.h>
+
+enum {
+  AGE_MS = 250,     /* what nobody has taken for so long goes home */
+  LOOK_MS = 50,     /* between two looks for such                  */
+  TICK_CRATES = 32, /* of one look: a tenth of a millisecond      */
+};
+
+/* First the first crates of all classes: mostly these are all that is touched. */
+static HAK_RARELY_USED crate_t crates[DEPOT_CRATES][MID_CLASS_END];
+
+atomic64 depot_filled[(MID_CLASS_END + 63) / 64];
+/* Classes of which any block ever was there, a bit each. Relaxed: who looks later finds it. */
+static atomic64 reached[(MID_CLASS_END + 63) / 64];
+
+const inspect_field_t depot_inspected[2] = {
+    HAK_INSPECT_ARRAY("depot.state", crates[0][0].state, DEPOT_CRATES *MID_CLASS_END, sizeof(crate_t)),
+    HAK_INSPECT_NUMBER("depot.crate_blocks", CRATE_BLOCKS),
+};
+
+HAK_INLINE crate_t *crate_of(unsigned size_class, unsigned number) { return &crates[number][size_class]; }
+
+static uint64_t state_of(uint64_t ms, size_t count) { return ms << 32 | count; }
+/* 0 of one that is empty, or busy. */
+HAK_INLINE size_t count_in(uint64_t state) {
+  size_t count = (uint32_t)state;
+  return count <= CRATE_BLOCKS ? count : 0;
+}
+static bool is_until(uint64_t state, uint64_t until_ms) {
+  return (int32_t)((uint32_t)until_ms - (uint32_t)(state >> 32)) >= 0;
+}
+
+static bool has_bit(const atomic64 *bits, unsigned size_class) {
+  return (atomic64_load_relaxed(&bits[size_class / 64]) >> size_class % 64 & 1) != 0;
+}
+static void set_bit(atomic64 *bits, unsigned size_class) {
+  if (HAK_UNLIKELY(!has_bit(bits, size_class)))
+    atomic64_or_relaxed(&bits[size_class / 64], (uint64_t)1 << size_class % 64);
+}
+static void clear_bit(atomic64 *bits, unsigned size_class) {
+  if (has_bit(bits, size_class)) atomic64_and_relaxed(&bits[size_class / 64], ~((uint64_t)1 << size_class % 64));
+}
+
+size_t depot_put(unsigned size_class, void *const *blocks, size_t count) {
+  size_t put = 0;
+  for (unsigned i = 0; i < DEPOT_CRATES && put < count; i++) {
+    crate_t *crate = crate_of(size_class, i);
+    uint64_t state = atomic64_load_relaxed(&crate->state);
+    if (state != CRATE_EMPTY || !atomic64_cas_acquire(&crate->state, &state, CRATE_BUSY)) continue; /* P1 */
+    size_t fits = min_size(count - put, CRATE_BLOCKS);
+    memcpy(crate->blocks, blocks + put, fits * sizeof *blocks);
+    atomic64_store_release(&crate->state, state_of(os_now_ms(), fits)); /* P2 */
+    put += fits;
+  }
+  if (put > 0) {
+    set_bit(reached, size_class);
+    set_bit(depot_filled, size_class);
+  }
+  return put;
+}
+
+size_t depot_take(unsigned size_class, void **blocks, size_t most) {
+  size_t taken = 0;
+  for (unsigned i = 0; i < DEPOT_CRATES && taken < most; i++) {
+    crate_t *crate = crate_of(size_class, i);
+    uint64_t state = atomic64_load_relaxed(&crate->state);
+    size_t count = count_in(state), found = min_size(count, most - taken);
+    if (count == 0 || !atomic64_cas_acquire(&crate->state, &state, CRATE_BUSY)) continue; /* T1 */
+    memcpy(blocks + taken, crate->blocks + count - found, found * sizeof *blocks);
+    atomic64_store_release(&crate->state, found < count ? state - found : CRATE_EMPTY); /* T2 */
+    taken += found;
+  }
+  if (taken < most) clear_bit(depot_filled, size_class);
+  return taken;
+}
+
+/* Its slab is some owner's, or gone, as all of its blocks were free. */
+static void send_block(void *block, unsigned size_class) {
+  uint32_t word = map_lookup(block);
+  if (word_owner(word) != 0 && word_kind(word) == size_class) remote_free_directly(block, word);
+  else error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
+}
+
+static void send_crate(crate_t *crate, unsigned size_class, uint64_t state) {
+  if (!atomic64_cas_acquire(&crate->state, &state, CRATE_BUSY)) return; /* T1 */
+  for (size_t i = 0; i < count_in(state); i++) send_block(crate->blocks[i], size_class);
+  atomic64_store_release(&crate->state, CRATE_EMPTY); /* T2 */
+}
+
+/* Of the class; `until_ms` NULL: whenever it came. Returns of how many crates. */
+static size_t send_class(unsigned size_class, const uint64_t *until_ms, size_t most) {
+  size_t sent = 0;
+  for (unsigned i = 0; i < DEPOT_CRATES && sent < most; i++) {
+    crate_t *crate = crate_of(size_class, i);
+    uint64_t state = atomic64_load_relaxed(&crate->state);
+    if (count_in(state) == 0 || (until_ms != NULL && !is_until(state, *until_ms))) continue;
+    send_crate(crate, size_class, state);
+    sent++;
+  }
+  return sent;
+}
+
+static size_t send_until(const uint64_t *until_ms, size_t most) {
+  size_t sent = 0;
+  for (unsigned i = 0; i < sizeof reached / sizeof *reached; i++)
+    for (uint64_t bits = atomic64_load_relaxed(&reached[i]); bits != 0 && sent < most; bits &= bits - 1)
+      sent += send_class(i * 64 + (unsigned)__builtin_ctzll(bits), until_ms, most - sent);
+  return sent;
+}
+
+void depot_send_home(void) { send_until(NULL, SIZE_MAX); }
+
+bool depot_tick(uint64_t now_ms) {
+  static atomic64 looked_ms; /* relaxed: two that look at once find less each */
+  uint64_t age_ms = profile_wait(AGE_MS);
+  if (now_ms < atomic64_load_relaxed(&looked_ms) + LOOK_MS || now_ms < age_ms) return false;
+  uint64_t until_ms = now_ms - age_ms;
+  size_t sent = send_until(&until_ms, TICK_CRATES);
+  if (sent < TICK_CRATES) atomic64_store_relaxed(&looked_ms, now_ms);
+  return sent > 0;
+}
+
+size_t depot_count(unsigned size_class) {
+  size_t count = 0;
+  if (!depot_serves(size_class)) return 0;
+  for (unsigned i = 0; i < DEPOT_CRATES; i++) count += count_in(atomic64_load_relaxed(&crate_of(size_class, i)->state));
+  return count;
+}
+
+void depot_check(void) {
+  for (unsigned c = 0; c < MID_CLASS_END; c++) {
+    for (unsigned i = 0; i < DEPOT_CRATES; i++) {
+      const crate_t *crate = crate_of(c, i);
+      size_t count = count_in(atomic64_load_relaxed(&crate->state));
+      HAK_CHECK(count == 0 || has_bit(reached, c));
+      for (size_t k = 0; k < count; k++) {
+        uint32_t word = map_lookup(crate->blocks[k]);
+        unit_t slab = slab_first_unit((unit_t)map_unit_of(crate->blocks[k]), c);
+        unsigned number;
+        HAK_CHECK(word_kind(word) == c && word_owner(word) != 0);
+        HAK_CHECK(slab_block_number(crate->blocks[k], slab, c, &number));
+        HAK_CHECK((the_map.free_bits[slab][number / 64] >> number % 64 & 1) == 0);
+      }
+    }
+  }
+}

@@ -1,0 +1,228 @@
+/* The depot: blocks that pass from thread to thread. SPDX-License-Identifier: MIT */
+#include "layers.h"
+#include "nothing_by_itself.h"
+#include "support/payload.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <set>
+#include <thread>
+
+namespace {
+
+const unsigned kOf1024 = size_class_of(1024);
+
+std::vector<void *> numbers(std::size_t count) {
+  std::vector<void *> some(count);
+  for (std::size_t i = 0; i < count; i++) some[i] = reinterpret_cast<void *>(i + 1);
+  return some;
+}
+
+size_t slab_count() {
+  hak_stats_t stats;
+  hak_stats(&stats, sizeof stats);
+  return stats.slab_count;
+}
+
+class Depot : public hak_test::WithAnOwner {
+ protected:
+  void TearDown() override {
+    depot_send_home();
+    error_settle();
+    WithAnOwner::TearDown();
+  }
+  /* What is there, all of it. */
+  std::vector<void *> take(unsigned size_class, std::size_t most = SIZE_MAX) {
+    std::vector<void *> blocks(std::min<std::size_t>(most, DEPOT_CRATES * CRATE_BLOCKS));
+    blocks.resize(depot_take(size_class, blocks.data(), blocks.size()));
+    return blocks;
+  }
+  size_t put(unsigned size_class, const std::vector<void *> &blocks) {
+    return depot_put(size_class, blocks.data(), blocks.size());
+  }
+};
+
+}  // namespace
+
+TEST_F(Depot, ServesBlocksThatShareNoLines) {
+  EXPECT_FALSE(depot_serves(0));
+  EXPECT_FALSE(depot_serves(size_class_of(112)));
+  EXPECT_TRUE(depot_serves(size_class_of(113)));
+  EXPECT_TRUE(depot_serves(size_class_of(HAK_KIB(64))));
+  EXPECT_FALSE(depot_serves(size_class_of(HAK_KIB(64) + 1)));
+}
+
+TEST_F(Depot, GivesWhatWasPutThere) {
+  std::vector<void *> blocks = numbers(70), back;
+  EXPECT_FALSE(depot_may_have(kOf1024));
+  EXPECT_EQ(put(kOf1024, blocks), 70u);
+  EXPECT_TRUE(depot_may_have(kOf1024));
+  EXPECT_EQ(depot_count(kOf1024), 70u);
+  EXPECT_EQ(depot_count(kOf1024 + 1), 0u);
+  EXPECT_TRUE(take(kOf1024 + 1).empty());
+  for (std::size_t most : {1u, 40u, 100u}) /* a part of a crate; more than one; all that is left */
+    for (void *block : take(kOf1024, most)) back.push_back(block);
+  std::sort(back.begin(), back.end());
+  EXPECT_EQ(back, blocks);
+  EXPECT_EQ(depot_count(kOf1024), 0u);
+  EXPECT_FALSE(depot_may_have(kOf1024)) << "somebody will look for some in vain";
+}
+
+TEST_F(Depot, HasRoomForSoMany) {
+  const std::size_t most = DEPOT_CRATES * CRATE_BLOCKS;
+  EXPECT_EQ(put(kOf1024, numbers(most + 5)), most);
+  EXPECT_EQ(put(kOf1024, numbers(1)), 0u);
+  EXPECT_EQ(take(kOf1024, 3).size(), 3u);
+  EXPECT_EQ(put(kOf1024, numbers(1)), 0u) << "a crate with a rest has no room";
+  EXPECT_EQ(take(kOf1024).size(), most - 3);
+}
+
+TEST_F(Depot, SendsAllHome) {
+  std::vector<void *> blocks = owner.refill(kOf1024, 50);
+  ASSERT_EQ(put(kOf1024, blocks), 50u);
+  depot_check();
+  const int64_t before = owner->free_bytes;
+  depot_send_home();
+  EXPECT_EQ(depot_count(kOf1024), 0u);
+  remote_collect(owner, SIZE_MAX);
+  EXPECT_EQ(owner->free_bytes - before, 50 * 1024);
+}
+
+/* What was put there a quarter of a second ago goes, what has come since stays. */
+TEST_F(Depot, SendsHomeWhatNobodyTakes) {
+  std::vector<void *> blocks = owner.refill(kOf1024, 10);
+  const uint64_t now_ms = os_now_ms();
+  ASSERT_EQ(put(kOf1024, blocks), 10u);
+  EXPECT_FALSE(depot_tick(now_ms + 100));
+  EXPECT_FALSE(depot_tick(now_ms + 240));
+  EXPECT_EQ(depot_count(kOf1024), 10u);
+  EXPECT_TRUE(depot_tick(now_ms + 1000));
+  EXPECT_EQ(depot_count(kOf1024), 0u);
+  remote_collect(owner, SIZE_MAX);
+}
+
+/* Not all in one call. */
+TEST_F(Depot, ATickIsBounded) {
+  std::vector<std::vector<void *>> all;
+  std::size_t calls = 0;
+  for (unsigned c = kOf1024; c < kOf1024 + 6; c++) {
+    all.push_back(owner.refill(c, DEPOT_CRATES));
+    for (void *block : all.back()) ASSERT_EQ(depot_put(c, &block, 1), 1u);
+  }
+  const uint64_t now_ms = os_now_ms();
+  while (depot_tick(now_ms + 10000)) calls++;
+  EXPECT_GT(calls, 1u);
+  for (unsigned c = kOf1024; c < kOf1024 + 6; c++) EXPECT_EQ(depot_count(c), 0u);
+  remote_collect(owner, SIZE_MAX);
+}
+
+/* The background thread's rounds, and others' batch boundaries, see to that. */
+TEST_F(Depot, TidyingSendsHomeWhatNobodyTakes) {
+  std::vector<void *> blocks = owner.refill(kOf1024, 10);
+  ASSERT_EQ(put(kOf1024, blocks), 10u);
+  tidy_some(os_now_ms() + 30000, nullptr, nullptr); /* later than other tests say it is */
+  EXPECT_EQ(depot_count(kOf1024), 0u);
+  remote_collect(owner, SIZE_MAX);
+}
+
+TEST_F(Depot, AFlushSendsItHome) {
+  std::vector<void *> blocks = owner.refill(kOf1024, 10);
+  ASSERT_EQ(put(kOf1024, blocks), 10u);
+  hak_thread_flush();
+  EXPECT_EQ(depot_count(kOf1024), 0u);
+  remote_collect(owner, SIZE_MAX);
+}
+
+/* Twice there; and free in its slab as well, which has gone meanwhile. */
+TEST_F(Depot, WhatWasFreedTwiceIsNoted) {
+  hak_test::with_nothing_by_itself([] {
+    const_cast<config_t *>(config())->abort_on_error = false;
+    hak_test::AttachedOwner owner;
+    std::vector<void *> blocks = owner.refill(kOf1024, 2), twice = {blocks[0], blocks[0]};
+    depot_put(kOf1024, twice.data(), 2);
+    depot_send_home();
+    error_settle();
+    EXPECT_EQ(error_count(), 1u);
+    owner.flush(kOf1024, {blocks[1]});
+    remote_collect(owner, SIZE_MAX);
+    slab_release_empty(owner);
+    ASSERT_EQ(map_lookup(blocks[0]), 0u) << "the test is void";
+    depot_put(kOf1024, &blocks[0], 1);
+    depot_send_home();
+    error_settle();
+    EXPECT_EQ(error_count(), 2u);
+  });
+}
+
+/* A thread whose slabs have no free block of a size takes what others have freed before it makes another slab. */
+TEST(Travelling, WhoAllocatesGetsWhatOthersHaveFreed) {
+  std::vector<void *> blocks(64 * 4);
+  for (void *&block : blocks) block = hak_malloc(1024);
+  while (magazine_count(the_heap, kOf1024) > 0 || the_heap->owner.slabs[kOf1024] != 0)
+    blocks.push_back(hak_malloc(1024));
+  const std::size_t slabs = slab_count();
+  std::thread([&] {
+    for (void *block : blocks) hak_free(block);
+  }).join();
+  ASSERT_GT(depot_count(kOf1024), 50u) << "the test is void";
+  for (std::size_t i = depot_count(kOf1024); i > 0; i--) blocks[i - 1] = hak_malloc(1024);
+  EXPECT_EQ(slab_count(), slabs);
+  EXPECT_LT(depot_count(kOf1024), 8u);
+}
+
+/* Blocks of 256 B to 16 KiB go in a circle: what all threads have together follows what is live, not how long it goes on
+ * or who has which blocks by chance. */
+TEST(Travelling, ThreadsThatExchangeBlocksNeedNoMoreAndMore) {
+  constexpr unsigned kThreads = 4, kSlots = 256;
+  std::vector<std::atomic<void *>> ring(kSlots);
+  const auto go_round = [&](unsigned rounds) {
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < kThreads; t++)
+      threads.emplace_back([&, t] {
+        hak_test::Random random(t + 1);
+        for (unsigned i = 0; i < rounds; i++)
+          hak_free(ring[random.below(kSlots)].exchange(hak_malloc(256u << random.below(7))));
+      });
+    for (std::thread &thread : threads) thread.join();
+  };
+  go_round(1000000);
+  for (std::atomic<void *> &slot : ring) hak_free(slot.exchange(nullptr));
+  /* Live are 256 * 5 KiB at the most; what four threads' magazines hold, and the depot, is as much again. */
+  EXPECT_LE(arena_usage().peak, HAK_MIB(12));
+  hak__check_all();
+}
+
+/* Threads put and take at once, so that each comes into the middle of others' steps. */
+TEST(Travelling, WhatIsPutIsTakenOnce) {
+  constexpr std::size_t kThreads = 4, kBlocks = 2000;
+  std::atomic<std::size_t> turns{0};
+  std::vector<std::thread> threads;
+  std::vector<std::vector<void *>> had(kThreads);
+  for (std::size_t t = 0; t < kThreads; t++) {
+    had[t].resize(kBlocks);
+    std::iota(reinterpret_cast<std::uintptr_t *>(had[t].data()),
+              reinterpret_cast<std::uintptr_t *>(had[t].data() + kBlocks), t * kBlocks + 1);
+    threads.emplace_back([&, t] {
+      hak_test::Random random(t + 1);
+      std::vector<void *> &mine = had[t];
+      for (int i = 0; i < 20000; i++) {
+        std::size_t some = std::min<std::size_t>(random.below(40), mine.size());
+        mine.erase(mine.end() - static_cast<long>(some),
+                   mine.end() - static_cast<long>(some) +
+                       static_cast<long>(depot_put(kOf1024, mine.data() + mine.size() - some, some)));
+        std::size_t at = mine.size();
+        mine.resize(at + random.below(40));
+        mine.resize(at + depot_take(kOf1024, mine.data() + at, mine.size() - at));
+        turns++;
+      }
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  std::vector<void *> all(DEPOT_CRATES * CRATE_BLOCKS);
+  all.resize(depot_take(kOf1024, all.data(), all.size()));
+  for (const std::vector<void *> &mine : had) all.insert(all.end(), mine.begin(), mine.end());
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all.size(), kThreads * kBlocks);
+  EXPECT_EQ(std::set<void *>(all.begin(), all.end()).size(), kThreads * kBlocks) << "one is there twice";
+}

@@ -79,7 +79,7 @@ static bool stays_or_goes_home(heap_t *heap, unsigned size_class, void *block, u
     return false;
   }
   bool is_full = heap->top[size_class] == heap->limit[size_class];
-  if (is_full && !is_lent(heap, size_class, word)) heap->magazines[size_class].travels = true;
+  if (is_full && !is_lent(heap, size_class, word)) magazine_note_full_of_others(heap, size_class);
   return true;
 }
 

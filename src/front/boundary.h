@@ -27,7 +27,7 @@ void boundary_free(void *block, uint32_t word);
  * A hint: who claims the owner changes its slabs meanwhile. */
 static inline HAK_LOOKS_ON bool boundary_keeps(const heap_t *heap, unsigned size_class) {
   return depot_serves(size_class) &&
-         (heap->magazines[size_class].travels || HAK_LOOK(heap->owner.slabs[size_class]) == 0);
+         (heap->magazines[size_class].travels > 0 || HAK_LOOK(heap->owner.slabs[size_class]) == 0);
 }
 /* The same for another's block that stays, when there is room in the magazine, as it is at most frees of such. false:
  * it has not been freed. The heap is the thread's, and does not sample. */

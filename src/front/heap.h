@@ -32,10 +32,10 @@ typedef struct {
   bool missed : 1;        /* ran empty since it last ran full                     */
   bool used : 1;          /* ran empty or full since the last decay               */
   bool gave : 1;          /* ran full once, with or without an array              */
-  bool travels : 1;       /* got another's blocks: the depot serves it, magazine.c */
-  uint16_t borrowed : 12; /* what others' slabs have served instead: magazine.c  */
+  uint16_t travels : 2;   /* got another's blocks, and so the depot serves it: magazine.c */
+  uint16_t borrowed : 11; /* what others' slabs have served instead: magazine.c  */
 } magazine_t;
-enum { BORROWED_ALL = (1 << 12) - 1 };
+enum { BORROWED_ALL = (1 << 11) - 1 };
 
 /* A block that lay in a slot of a magazine and may be the magazine's still: strip.h. */
 typedef struct {

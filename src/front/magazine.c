@@ -144,20 +144,26 @@ static HAK_NOINLINE size_t fetch_shared(heap_t *heap, unsigned size_class, size_
   return got > 0 ? got : batch_refill(&heap->owner, size_class, blocks, wanted, NULL);
 }
 
-/* From the depot, if another's blocks have come into the magazine or the thread's own are all out: what others have too
- * many of, so no page is touched anew, and where blocks go in a circle nobody looks for their slabs. As long as
- * something is there the magazine lives on that. Returns how many. */
+/* A magazine travels until its thread's second round of decay_now after it ran full of another's blocks, or the first
+ * after it was served by the depot for want of own ones. */
+enum { TRAVELS_SERVED = 1, TRAVELS_FULL = 2 };
+
+/* From the depot, if the magazine travels or the thread's own blocks are all out: what others have too
+ * many of, so no page is touched anew, and where blocks go in a circle nobody looks for their slabs. Returns how many. */
 static HAK_NOINLINE size_t fetch_travelling(heap_t *heap, unsigned size_class, void **blocks, size_t wanted) {
   magazine_t *m = &heap->magazines[size_class];
-  if (!m->travels && heap->owner.slabs[size_class] != 0) return 0;
+  if (m->travels == 0 && heap->owner.slabs[size_class] != 0) return 0;
   size_t got = batch_fetch(&heap->owner, size_class, blocks, wanted);
-  m->travels = got > 0;
+  if (got > 0 && m->travels == 0) m->travels = TRAVELS_SERVED;
   return got;
 }
 HAK_INLINE size_t fetch(heap_t *heap, unsigned size_class, void **blocks, size_t wanted) {
   return HAK_UNLIKELY(depot_may_have(size_class)) ? fetch_travelling(heap, size_class, blocks, wanted) : 0;
 }
 
+void magazine_note_full_of_others(heap_t *heap, unsigned size_class) {
+  heap->magazines[size_class].travels = TRAVELS_FULL;
+}
 /* A large block that is a little too large costs nothing but addresses; a fresh one
  * costs the arena's gate, and faults where it was not used lately. */
 static void *pop_stand_in(heap_t *heap, unsigned size_class) {
@@ -286,8 +292,8 @@ static HAK_NOINLINE void send(heap_t *heap, unsigned size_class, size_t count) {
 /* What travels does not make its magazine larger than a fair batch, however often that runs full and empty: the depot
  * has what it is short of, and others can have what it has too much of. */
 static size_t capacity_of_full(const magazine_t *m, unsigned size_class) {
-  return m->travels ? capacity_when_sent(size_class, m->capacity)
-                    : capacity_when_full(size_class, m->capacity, m->missed);
+  return m->travels > 0 ? capacity_when_sent(size_class, m->capacity)
+                        : capacity_when_full(size_class, m->capacity, m->missed);
 }
 
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
@@ -298,14 +304,18 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   bool is_wider = !stays && widen(heap, size_class, capacity_of_full(m, size_class));
   if (!is_wider && !is_first) {
     size_t count = capacity_flush(size_class, m->capacity);
-    if (HAK_UNLIKELY(m->travels)) send(heap, size_class, count);
+    if (HAK_UNLIKELY(m->travels > 0)) send(heap, size_class, count);
     else magazine_flush(heap, size_class, count);
   }
   m->missed = false;
   if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);
 }
 
-static void forget(magazine_t *m) { m->missed = m->used = m->gave = m->travels = false; }
+void magazine_decay_travels(heap_t *heap, unsigned size_class) {
+  if (heap->magazines[size_class].travels > 0) heap->magazines[size_class].travels--;
+}
+
+static void forget(magazine_t *m) { m->missed = m->used = m->gave = false, m->travels = 0; }
 
 void magazines_drop(heap_t *heap, size_t capacity_kept) {
   FOR_EACH_MAGAZINE(heap, c) {

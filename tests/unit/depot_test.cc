@@ -171,6 +171,27 @@ TEST(Travelling, WhoAllocatesGetsWhatOthersHaveFreed) {
   EXPECT_LT(depot_count(kOf1024), 8u);
 }
 
+/* Rounds of decay_now of the calling thread, as if a second had passed before each. */
+static void seconds_pass(int seconds) {
+  for (int i = 0; i < seconds; i++) {
+    heap_t *heap = thread_enter();
+    heap->decayed_ms = 0;
+    do heap->looked_ms = 0, decay_now(heap, false);
+    while (heap->decay_classes > 0);
+    thread_leave(heap);
+  }
+}
+
+TEST(Travelling, EndsAfterAWhile) {
+  hak_free(hak_malloc(1));
+  owner_enter(&the_heap->owner);
+  magazine_note_full_of_others(the_heap, kOf1024);
+  owner_leave(&the_heap->owner);
+  EXPECT_GT(the_heap->magazines[kOf1024].travels, 0);
+  seconds_pass(2);
+  EXPECT_EQ(the_heap->magazines[kOf1024].travels, 0);
+}
+
 /* Blocks of 256 B to 16 KiB go in a circle: what all threads have together follows what is live, not how long it goes on
  * or who has which blocks by chance. */
 TEST(Travelling, ThreadsThatExchangeBlocksNeedNoMoreAndMore) {
@@ -195,6 +216,7 @@ TEST(Travelling, ThreadsThatExchangeBlocksNeedNoMoreAndMore) {
 
 /* Threads put and take at once, so that each comes into the middle of others' steps. */
 TEST(Travelling, WhatIsPutIsTakenOnce) {
+  hak_thread_flush(); /* what other tests have left there */
   constexpr std::size_t kThreads = 4, kBlocks = 2000;
   std::atomic<std::size_t> turns{0};
   std::vector<std::thread> threads;

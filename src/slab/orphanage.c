@@ -54,10 +54,7 @@ void orphanage_disown_own(owner_t *owner) {
 }
 
 /* ---- Slabs that threads share ----------------------------------------------------*/
-bool orphanage_has_id(const owner_t *owner, uint32_t id) {
-  const owner_t *orphanage = pool_orphanage(owner);
-  return orphanage != NULL && orphanage->id == id;
-}
+bool orphanage_has_id(const owner_t *owner, uint32_t id) { return id != 0 && pool_orphanage_id(owner) == id; }
 
 /* The gate is held. */
 static owner_t *begin(owner_t *owner) {

@@ -419,8 +419,9 @@ bool pool_adopt_found(owner_t *orphanage, unsigned size_class) {
 }
 
 /* ---- Orphanages --------------------------------------------------------------*/
+uint32_t pool_orphanage_id(const owner_t *owner) { return orphanage_id(node_of(owner)); }
 owner_t *pool_orphanage(const owner_t *owner) {
-  uint32_t id = orphanage_id(node_of(owner));
+  uint32_t id = pool_orphanage_id(owner);
   return id != 0 ? owner_by_id(id) : NULL;
 }
 

@@ -216,6 +216,7 @@ static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool may
   }
   void *block = refill(heap, size_class, may_share, is_zero);
   unsigned served = block != NULL ? word_kind(map_lookup(block)) : size_class;
+  if (HAK_UNLIKELY(served - size_class > last - size_class)) served = size_class; /* freed twice, and its slab has gone */
   bool is_new = before[served - size_class] == 0;
   bool is_sample = block != NULL && (is_new ? sample_draw_one(heap, served) : sample_popped(heap, served));
   if (is_new) sample_draw(heap, served, magazine_count(heap, served));

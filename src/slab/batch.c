@@ -82,8 +82,19 @@ size_t batch_borrow(owner_t *owner, unsigned size_class, void **blocks, size_t w
 
 /* ---- By way of the depot -----------------------------------------------------------*/
 
+/* Nobody looked at a block when it was put there, and it may have been freed twice. Where its slab has gone since it would
+ * be handed out as what it is not: such ones are noted, and dropped. Returns how many are left. */
+static size_t without_strays(unsigned size_class, void **blocks, size_t count) {
+  size_t left = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (HAK_LIKELY(depot_may_hold(map_lookup(blocks[i]), size_class))) blocks[left++] = blocks[i];
+    else error_note(ERROR_DOUBLE_FREE, blocks[i], size_classes[size_class].block_bytes, 0);
+  }
+  return left;
+}
+
 size_t batch_fetch(owner_t *owner, unsigned size_class, void **blocks, size_t wanted) {
-  size_t taken = depot_take(size_class, blocks, wanted);
+  size_t taken = without_strays(size_class, blocks, depot_take(size_class, blocks, wanted));
   if (taken == 0) return 0;
   atomic64_add_alone(&owner->refills, 1);
   HAK_PROBE(refill, owner->id, size_classes[size_class].block_bytes, taken);

@@ -155,6 +155,42 @@ TEST_F(Depot, WhatWasFreedTwiceIsNoted) {
   });
 }
 
+/* Its slab has gone, so nobody may be handed it: it is no block. */
+TEST_F(Depot, WhatWasFreedTwiceIsNotHandedOut) {
+  hak_test::with_nothing_by_itself([] {
+    const_cast<config_t *>(config())->abort_on_error = false;
+    hak_test::AttachedOwner owner;
+    std::vector<void *> others = owner.refill(kOf1024 + 1, 1), blocks = owner.refill(kOf1024, 3);
+    owner.flush(kOf1024, blocks);
+    slab_release_empty(owner);
+    ASSERT_EQ(map_lookup(blocks[0]), 0u) << "the test is void";
+    const unsigned c = kOf1024 + 1; /* of which `others` are, and are sound */
+    ASSERT_EQ(depot_put(c, blocks.data(), 3), 3u);
+    ASSERT_EQ(depot_put(c, others.data(), 1), 1u);
+    void *taken[4] = {};
+    EXPECT_EQ(batch_fetch(owner, c, taken, 4), 1u);
+    EXPECT_EQ(taken[0], others[0]);
+    error_settle();
+    EXPECT_EQ(error_count(), 3u);
+    owner.flush(c, others);
+  });
+}
+
+/* What was freed wrongly lies there as well, and is reported when it comes home. */
+TEST_F(Depot, IsInOrderWhereMistakesDoNotEndTheProgram) {
+  hak_test::with_nothing_by_itself([] {
+    const_cast<config_t *>(config())->abort_on_error = false;
+    hak_test::AttachedOwner owner;
+    void *block = owner.refill(kOf1024, 1)[0], *inside = static_cast<char *>(block) + 16;
+    ASSERT_EQ(depot_put(kOf1024, &inside, 1), 1u);
+    depot_check();
+    depot_send_home();
+    error_settle();
+    EXPECT_EQ(error_count(), 1u);
+    owner.flush(kOf1024, {block});
+  });
+}
+
 /* A thread whose slabs have no free block of a size takes what others have freed before it makes another slab. */
 TEST(Travelling, WhoAllocatesGetsWhatOthersHaveFreed) {
   std::vector<void *> blocks(64 * 4);

@@ -207,8 +207,8 @@ typedef struct hak_stats {
   size_t slab_count;        /* slabs in use                                        */
   size_t heap_count;        /* thread heaps ever made                              */
   size_t heap_pooled_count; /* of them, waiting for a thread                    */
-  uint64_t refills;         /* magazines refilled from slabs                       */
-  uint64_t flushes;         /* magazines flushed to slabs                          */
+  uint64_t refills;         /* batches that came into magazines                    */
+  uint64_t flushes;         /* batches that left them                              */
   uint64_t remote_frees;    /* blocks sent to the slab of another thread           */
   uint64_t adoptions;       /* slabs taken over from threads that ended or sleep                 */
   uint64_t mmap_calls, munmap_calls, madvise_calls, mremap_calls;

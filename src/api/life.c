@@ -66,8 +66,8 @@ __attribute__((constructor(101))) static void start(void) {
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* Last of all destructors. Blocks that were freed twice and still wait in this
- * thread's magazines or in the depot are found here at the latest. */
+/* Last of all destructors. Blocks that were freed twice and still wait in this thread's magazines or in the depot are
+ * found here, unless they are other threads' and wait for these afterwards. */
 __attribute__((destructor(101))) static void finish(void) {
   thread_flush();
   record_finish();

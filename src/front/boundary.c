@@ -14,6 +14,7 @@
 #include "reclaim.h"
 #include "sample.h"
 #include "thread.h"
+#include "travel.h"
 
 #include <errno.h>
 
@@ -79,7 +80,7 @@ static bool stays_or_goes_home(heap_t *heap, unsigned size_class, void *block, u
     return false;
   }
   bool is_full = heap->top[size_class] == heap->limit[size_class];
-  if (is_full && !is_lent(heap, size_class, word)) magazine_note_full_of_others(heap, size_class);
+  if (is_full && !is_lent(heap, size_class, word)) travel_begin(heap, size_class);
   return true;
 }
 

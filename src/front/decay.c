@@ -12,6 +12,7 @@
 #include "flush.h"
 #include "magazine.h"
 #include "strip.h"
+#include "travel.h"
 
 enum { DECAY_MS = 1000 };
 
@@ -36,7 +37,7 @@ static void decay_magazines(heap_t *heap, uint64_t now_ms) {
     magazine_t *m = &heap->magazines[c];
     if (m->capacity > 0 && !m->used) cost += decay_magazine(heap, c);
     m->used = false;
-    magazine_decay_travels(heap, c);
+    travel_decay(heap, c);
   }
 }
 

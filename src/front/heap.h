@@ -32,7 +32,7 @@ typedef struct {
   bool missed : 1;        /* ran empty since it last ran full                     */
   bool used : 1;          /* ran empty or full since the last decay               */
   bool gave : 1;          /* ran full once, with or without an array              */
-  uint16_t travels : 2;   /* got another's blocks, and so the depot serves it: magazine.c */
+  uint16_t travels : 2;   /* got another's blocks, and so the depot serves it: travel.c */
   uint16_t borrowed : 11; /* what others' slabs have served instead: magazine.c  */
 } magazine_t;
 enum { BORROWED_ALL = (1 << 11) - 1 };
@@ -64,6 +64,7 @@ typedef struct heap {
       uint32_t id_word;                              /* owner.id as a page-map word with kind 0; HEAP_SAMPLES */
       uint32_t events;                               /* batch boundaries, to look at the clock now and then */
       size_t capacity_bytes;                         /* all magazines' capacity in blocks' bytes */
+      size_t mid_bytes;                              /* of that, magazines' of mid blocks        */
       uint32_t hand;                                 /* class that was looked at last for room in the budget */
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */

@@ -10,6 +10,7 @@
 #include "bell.h"
 #include "capacity.h"
 #include "sample.h"
+#include "travel.h"
 
 #include <string.h>
 
@@ -65,7 +66,9 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
   m->capacity = (uint16_t)capacity;
   uint64_t bit = (uint64_t)1 << size_class % 64, *arrays = &heap->arrays[size_class / 64];
   *arrays = capacity > 0 ? *arrays | bit : *arrays & ~bit;
-  heap->capacity_bytes += (capacity - old_capacity) * size_classes[size_class].block_bytes;
+  size_t more_bytes = (capacity - old_capacity) * size_classes[size_class].block_bytes; /* or fewer */
+  heap->capacity_bytes += more_bytes;
+  if (size_class_is_mid(size_class)) heap->mid_bytes += more_bytes;
   if (old_capacity > 0) give_array(heap, old, old_capacity);
   return true;
 }
@@ -144,26 +147,10 @@ static HAK_NOINLINE size_t fetch_shared(heap_t *heap, unsigned size_class, size_
   return got > 0 ? got : batch_refill(&heap->owner, size_class, blocks, wanted, NULL);
 }
 
-/* A magazine travels until its thread's second round of decay_now after it ran full of another's blocks, or the first
- * after it was served by the depot for want of own ones. */
-enum { TRAVELS_SERVED = 1, TRAVELS_FULL = 2 };
-
-/* From the depot, if the magazine travels or the thread's own blocks are all out: what others have too
- * many of, so no page is touched anew, and where blocks go in a circle nobody looks for their slabs. Returns how many. */
-static HAK_NOINLINE size_t fetch_travelling(heap_t *heap, unsigned size_class, void **blocks, size_t wanted) {
-  magazine_t *m = &heap->magazines[size_class];
-  if (m->travels == 0 && heap->owner.slabs[size_class] != 0) return 0;
-  size_t got = batch_fetch(&heap->owner, size_class, blocks, wanted);
-  if (got > 0 && m->travels == 0) m->travels = TRAVELS_SERVED;
-  return got;
-}
 HAK_INLINE size_t fetch(heap_t *heap, unsigned size_class, void **blocks, size_t wanted) {
-  return HAK_UNLIKELY(depot_may_have(size_class)) ? fetch_travelling(heap, size_class, blocks, wanted) : 0;
+  return HAK_UNLIKELY(depot_may_have(size_class)) ? travel_fetch(heap, size_class, blocks, wanted) : 0;
 }
 
-void magazine_note_full_of_others(heap_t *heap, unsigned size_class) {
-  heap->magazines[size_class].travels = TRAVELS_FULL;
-}
 /* A large block that is a little too large costs nothing but addresses; a fresh one
  * costs the arena's gate, and faults where it was not used lately. */
 static void *pop_stand_in(heap_t *heap, unsigned size_class) {
@@ -184,6 +171,7 @@ HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool may_share, bool 
   if (is_zero != NULL) *is_zero = false;
   if (block != NULL) return block;
   magazine_t *m = &heap->magazines[size_class];
+  travel_in_a_crowd(heap, size_class);
   bool is_shared = HAK_UNLIKELY(may_share) && note_sharing(heap, size_class);
   if (!is_shared || m->capacity == 0)
     widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed, m->gave));
@@ -216,7 +204,8 @@ static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool may
   }
   void *block = refill(heap, size_class, may_share, is_zero);
   unsigned served = block != NULL ? word_kind(map_lookup(block)) : size_class;
-  if (HAK_UNLIKELY(served - size_class > last - size_class)) served = size_class; /* freed twice, and its slab has gone */
+  if (HAK_UNLIKELY(served - size_class > last - size_class))
+    served = size_class; /* freed twice, and its slab has gone */
   bool is_new = before[served - size_class] == 0;
   bool is_sample = block != NULL && (is_new ? sample_draw_one(heap, served) : sample_popped(heap, served));
   if (is_new) sample_draw(heap, served, magazine_count(heap, served));
@@ -290,19 +279,13 @@ static HAK_NOINLINE void send(heap_t *heap, unsigned size_class, size_t count) {
   else flush(heap, size_class, count, true);
 }
 
-/* What travels does not make its magazine larger than a fair batch, however often that runs full and empty: the depot
- * has what it is short of, and others can have what it has too much of. */
-static size_t capacity_of_full(const magazine_t *m, unsigned size_class) {
-  return m->travels > 0 ? capacity_when_sent(size_class, m->capacity)
-                        : capacity_when_full(size_class, m->capacity, m->missed);
-}
-
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
   m->gave = true;
+  travel_in_a_crowd(heap, size_class);
   bool is_first = m->capacity == 0, stays = !is_first && shares(heap, size_class);
-  bool is_wider = !stays && widen(heap, size_class, capacity_of_full(m, size_class));
+  bool is_wider = !stays && widen(heap, size_class, travel_capacity_when_full(heap, size_class, block));
   if (!is_wider && !is_first) {
     size_t count = capacity_flush(size_class, m->capacity);
     if (HAK_UNLIKELY(m->travels > 0)) send(heap, size_class, count);
@@ -310,10 +293,6 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   }
   m->missed = false;
   if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);
-}
-
-void magazine_decay_travels(heap_t *heap, unsigned size_class) {
-  if (heap->magazines[size_class].travels > 0) heap->magazines[size_class].travels--;
 }
 
 static void forget(magazine_t *m) { m->missed = m->used = m->gave = false, m->travels = 0; }
@@ -359,14 +338,16 @@ static void check_blocks(const heap_t *heap, unsigned size_class, size_t count) 
 }
 
 void magazines_check(const heap_t *heap) {
-  size_t capacity_bytes = 0;
+  size_t capacity_bytes = 0, mid_bytes = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
     void **slots = magazine_slots(heap, c);
     size_t count = magazine_count(heap, c);
     HAK_CHECK(slots[0] == NULL && count <= heap->magazines[c].capacity);
     HAK_CHECK((heap->arrays[c / 64] >> c % 64 & 1) == (heap->magazines[c].capacity > 0));
-    capacity_bytes += (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
+    size_t bytes = (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
+    capacity_bytes += bytes;
+    if (size_class_is_mid(c)) mid_bytes += bytes;
     if (error_ends_program()) check_blocks(heap, c, count);
   }
-  HAK_CHECK(capacity_bytes == heap->capacity_bytes);
+  HAK_CHECK(capacity_bytes == heap->capacity_bytes && mid_bytes == heap->mid_bytes);
 }

@@ -21,10 +21,6 @@ HAK_C_BEGIN
 /* A block where the magazine is empty: of a class that may serve instead, or of
  * the magazine, refilled; NULL when there is no memory. */
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
-/* Another's block has come that the magazine has no room for: it travels for a while (magazine.c). */
-void magazine_note_full_of_others(heap_t *heap, unsigned size_class);
-/* A round of decay_now has come to it. */
-void magazine_decay_travels(heap_t *heap, unsigned size_class);
 /* Whether there ever were so many threads that some of them may have been. */
 bool magazines_may_have_shared(void);
 /* Frees a block whose magazine is full. */

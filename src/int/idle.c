@@ -7,6 +7,7 @@
 #include "../front/magazine.h"
 #include "../front/thread.h"
 #include "../region/region.h"
+#include "../slab/depot.h"
 #include "../slab/orphanage.h"
 #include "../slab/purge.h"
 #include "../slab/remote.h"
@@ -41,6 +42,7 @@ static void give_slabs(owner_t *owner) {
 static size_t give_heap(void) {
   heap_t *heap = the_heap != &the_null_heap ? thread_enter() : NULL;
   if (heap == NULL) return 0;
+  if (!bell_has_listener()) depot_send_home(); /* nobody may come by to see that it grows old */
   remote_collect(&heap->owner, IDLE_COLLECTS); /* first: what others have freed for it is no loss of its own */
   int64_t before = unused_bytes(heap);
   send_home(heap);

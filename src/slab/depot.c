@@ -57,7 +57,7 @@ size_t depot_put(unsigned size_class, void *const *blocks, size_t count) {
     crate_t *crate = crate_of(size_class, i);
     uint64_t state = atomic64_load_relaxed(&crate->state);
     if (state != CRATE_EMPTY || !atomic64_cas_acquire(&crate->state, &state, CRATE_BUSY)) continue; /* P1 */
-    size_t fits = min_size(count - put, CRATE_BLOCKS);
+    size_t fits = min_size(count - put, depot_crate_room(size_class));
     memcpy(crate->blocks, blocks + put, fits * sizeof *blocks);
     atomic64_store_release(&crate->state, state_of(os_now_ms(), fits)); /* P2 */
     put += fits;

@@ -35,6 +35,8 @@ enum {
   DEPOT_CRATES = 32, /* of each class     */
   CRATE_BLOCKS = 31, /* at the most       */
 };
+/* And so many bytes of blocks: of a class no more than 4 MiB lies there, whatever its magazines hold. */
+#define CRATE_BYTES HAK_KIB(128)
 
 /* The state is EMPTY, BUSY, or of a full crate the milliseconds at which it was filled, of which the lower half is
  * enough, << 32 | how many blocks are in it. */
@@ -49,6 +51,11 @@ static_assert(sizeof(crate_t) == 256, "four lines");
  * Smaller ones go home: handed out by another thread, they would share lines with their neighbours over there. */
 HAK_INLINE bool depot_serves(unsigned size_class) {
   return size_class - (unsigned)DEPOT_CLASS_FIRST < (unsigned)DEPOT_CLASSES;
+}
+
+/* Blocks of a class that a crate has room for. */
+HAK_INLINE size_t depot_crate_room(unsigned size_class) {
+  return min_size(CRATE_BLOCKS, CRATE_BYTES / size_classes[size_class].block_bytes);
 }
 
 /* A bit for each class of which some blocks may be there. Relaxed: a hint, which a

@@ -69,6 +69,16 @@ TEST_F(Depot, GivesWhatWasPutThere) {
   EXPECT_FALSE(depot_may_have(kOf1024)) << "somebody will look for some in vain";
 }
 
+/* Whatever the class, so many bytes at the most. */
+TEST_F(Depot, HasRoomForSoMuch) {
+  for (std::size_t bytes : {2048u, 16384u, 65536u}) {
+    const unsigned c = size_class_of(bytes);
+    EXPECT_EQ(put(c, numbers(5000)),
+              std::min(DEPOT_CRATES * CRATE_BYTES / bytes, DEPOT_CRATES * std::size_t{CRATE_BLOCKS}));
+    take(c);
+  }
+}
+
 TEST_F(Depot, HasRoomForSoMany) {
   const std::size_t most = DEPOT_CRATES * CRATE_BLOCKS;
   EXPECT_EQ(put(kOf1024, numbers(most + 5)), most);
@@ -221,11 +231,35 @@ static void seconds_pass(int seconds) {
 TEST(Travelling, EndsAfterAWhile) {
   hak_free(hak_malloc(1));
   owner_enter(&the_heap->owner);
-  magazine_note_full_of_others(the_heap, kOf1024);
+  travel_begin(the_heap, kOf1024);
   owner_leave(&the_heap->owner);
   EXPECT_GT(the_heap->magazines[kOf1024].travels, 0);
   seconds_pass(2);
   EXPECT_EQ(the_heap->magazines[kOf1024].travels, 0);
+}
+
+/* A thread that was handed a few blocks once, frees them, and goes on alone: in the end all that comes and goes is its own,
+ * and its magazine holds it, as if nobody had handed it anything. */
+TEST(Travelling, WhoWorksAloneHoldsWhatComesAndGoes) {
+  std::vector<void *> handed(20), blocks(100);
+  std::thread([&] {
+    for (void *&block : handed) block = hak_malloc(4096);
+  }).join();
+  for (void *block : handed) hak_free(block);
+  const unsigned c = size_class_of(4096);
+  const auto rounds = [&](int count) {
+    for (int i = 0; i < count; i++) {
+      for (void *&block : blocks) block = hak_malloc(4096);
+      for (void *block : blocks) hak_free(block);
+    }
+  };
+  rounds(1);
+  travel_begin(the_heap, c); /* however the first blocks came and went */
+  rounds(30);
+  ASSERT_GT(the_heap->magazines[c].travels, 0) << "the test is void";
+  const std::uint64_t before = atomic64_load_relaxed(&the_heap->owner.refills);
+  rounds(30);
+  EXPECT_EQ(atomic64_load_relaxed(&the_heap->owner.refills), before);
 }
 
 /* Blocks of 256 B to 16 KiB go in a circle: what all threads have together follows what is live, not how long it goes on

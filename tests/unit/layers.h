@@ -28,6 +28,7 @@
 #include <front/magazine.h>
 #include <front/strip.h>
 #include <front/thread.h>
+#include <front/travel.h>
 #include <hakmem.h>
 #include <int/idle.h>
 #include <int/trim.h>

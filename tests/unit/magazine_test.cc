@@ -403,7 +403,7 @@ TEST(Magazine, AThreadThatOnlyFreesPassesBlocksOn) {
   while (magazine_count(the_heap, c) > 0) blocks.push_back(hak_malloc(1500)); /* what is at hand */
   const size_t there = depot_count(c);
   owner_enter(&the_heap->owner);
-  magazine_note_full_of_others(the_heap, c);
+  travel_begin(the_heap, c);
   owner_leave(&the_heap->owner);
   size_t known = 0;
   std::vector<void *> again(there);

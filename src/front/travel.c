@@ -1,0 +1,61 @@
+/* See travel.h. SPDX-License-Identifier: MIT */
+#include "travel.h"
+
+#include "../os/os.h"
+#include "../slab/batch.h"
+#include "capacity.h"
+
+/* Until its thread's second round of decay_now after it ran full of another's blocks, or the first after it was served by
+ * the depot for want of own ones. */
+enum { TRAVELS_SERVED = 1, TRAVELS_FULL = 2 };
+
+/* Of a thread's newest blocks so many tell whose they are. */
+enum { LOOKS = 4 };
+
+void travel_begin(heap_t *heap, unsigned size_class) { heap->magazines[size_class].travels = TRAVELS_FULL; }
+
+static bool is_in_a_crowd(unsigned size_class) {
+  if (!size_class_is_mid(size_class)) return false;
+  size_t threads = pool_attached_count();
+  return HAK_UNLIKELY(threads > CROWD_PER_PROCESSOR) && threads > (size_t)CROWD_PER_PROCESSOR * os_processor_count();
+}
+
+void travel_in_a_crowd(heap_t *heap, unsigned size_class) {
+  if (is_in_a_crowd(size_class)) travel_begin(heap, size_class);
+}
+
+void travel_decay(heap_t *heap, unsigned size_class) {
+  if (heap->magazines[size_class].travels > 0) heap->magazines[size_class].travels--;
+}
+
+size_t travel_fetch(heap_t *heap, unsigned size_class, void **blocks, size_t wanted) {
+  magazine_t *m = &heap->magazines[size_class];
+  if (m->travels == 0 && heap->owner.slabs[size_class] != 0) return 0;
+  size_t got = batch_fetch(&heap->owner, size_class, blocks, wanted);
+  if (got > 0 && m->travels == 0) m->travels = TRAVELS_SERVED;
+  return got;
+}
+
+/* Who exchanges blocks with others mostly has some of theirs among the newest. */
+static bool are_own(const heap_t *heap, unsigned size_class, const void *block) {
+  uint32_t own_word = word_make(heap->owner.id, size_class);
+  if (map_lookup(block) != own_word) return false;
+  void *const *slot = heap->top[size_class];
+  for (int i = 0; i < LOOKS && *slot != NULL; i++, slot--)
+    if (map_lookup(*slot) != own_word) return false;
+  return true;
+}
+
+static bool may_grow(const heap_t *heap, unsigned size_class, size_t more, const void *block) {
+  if (is_in_a_crowd(size_class))
+    return heap->mid_bytes + more * size_classes[size_class].block_bytes <= CROWD_MID_BYTES;
+  return are_own(heap, size_class, block);
+}
+
+size_t travel_capacity_when_full(const heap_t *heap, unsigned size_class, const void *block) {
+  const magazine_t *m = &heap->magazines[size_class];
+  size_t full = capacity_when_full(size_class, m->capacity, m->missed);
+  if (m->travels == 0) return full;
+  size_t fair = capacity_when_sent(size_class, m->capacity);
+  return full > fair && may_grow(heap, size_class, full - m->capacity, block) ? full : fair;
+}

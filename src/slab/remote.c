@@ -203,18 +203,6 @@ HAK_INLINE bool add_bit(outbox_entry_t *entry, const slab_place_t *place, unsign
   return true;
 }
 
-bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
-  unsigned size_class = word_kind(word);
-  slab_place_t place;
-  if (size_class >= MID_CLASS_END || word_owner(word) == 0 || self->outbox == NULL) return false;
-  if (!slab_find_place(address, size_class, &place)) return false;
-  owner_enter(self); /* E1 to E3 of claim.h, but that who finds a claim does not wait for its end here */
-  bool is_added = HAK_LIKELY(!claim_is_taken(self)) &&
-                  add_bit(entry_for(self, place.slab, place.bitmap_word), &place, size_class);
-  owner_leave(self);
-  return is_added;
-}
-
 /* Whether a block goes to its slab at once, as another's entry is in its place: one of 16 takes that place
  * nevertheless, to see whether packing is in vain still. */
 static bool goes_alone(const owner_t *self) {
@@ -225,6 +213,31 @@ static void deliver_alone(owner_t *self, const slab_place_t *place, unsigned siz
   atomic64_add_alone(&self->remote_frees, 1);
   HAK_PROBE(remote, map_address(place->slab), size_classes[size_class].block_bytes, place->bit);
   deliver_block(place, size_class);
+}
+
+/* Where entries are in each other's way, most blocks take no more than this. Apart, so that the others pay nothing for it. */
+static HAK_NOINLINE bool deliver_quickly(owner_t *self, const outbox_entry_t *entry, const slab_place_t *place,
+                                         unsigned size_class) {
+  bool is_alone = entry->bits != 0 && !has_key(entry, key_of(place, size_class)) && goes_alone(self);
+  if (is_alone) deliver_alone(self, place, size_class);
+  return is_alone;
+}
+
+bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
+  unsigned size_class = word_kind(word);
+  slab_place_t place;
+  if (size_class >= MID_CLASS_END || word_owner(word) == 0 || self->outbox == NULL) return false;
+  if (!slab_find_place(address, size_class, &place)) return false;
+  owner_enter(self); /* E1 to E3 of claim.h, but that who finds a claim does not wait for its end here */
+  bool is_added = false, is_delivered = false;
+  if (HAK_LIKELY(!claim_is_taken(self))) {
+    outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
+    is_added = add_bit(entry, &place, size_class);
+    if (HAK_UNLIKELY(!is_added)) is_delivered = deliver_quickly(self, entry, &place, size_class);
+  }
+  owner_leave(self);
+  if (is_delivered) error_settle(); /* it may have been free already */
+  return is_added || is_delivered;
 }
 
 void remote_free(owner_t *self, void *address, uint32_t word) {

@@ -52,8 +52,8 @@ HAK_C_BEGIN
  * address that starts no block, and a block that waits in the outbox already. */
 void remote_free(owner_t *self, void *address, uint32_t word);
 /* As remote_free where that only adds a bit to what the outbox holds of the same
- * word already, as most do; else, and where the owner is claimed (claim.h), does nothing and returns false. The
- * owner need not be busy: it is for a moment. */
+ * word already, as most do, or sends the block alone; else, and where the owner is claimed (claim.h), does nothing and returns
+ * false. The owner need not be busy: it is for a moment. Settles errors. */
 bool remote_free_quickly(owner_t *self, void *address, uint32_t word);
 /* As remote_free at once, without an outbox: for a thread that can have no heap. */
 void remote_free_directly(void *address, uint32_t word);

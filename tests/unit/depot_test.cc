@@ -262,6 +262,34 @@ TEST(Travelling, WhoWorksAloneHoldsWhatComesAndGoes) {
   EXPECT_EQ(atomic64_load_relaxed(&the_heap->owner.refills), before);
 }
 
+/* One of another's among the newest is enough, or that it is what the magazine has no room for. */
+TEST(Travelling, WhoExchangesBlocksHoldsAFairBatch) {
+  hak_test::AttachedOwner other;
+  std::vector<void *> others = other.refill(kOf1024, 2), own(200);
+  for (int round = 0; round < 10; round++) { /* by which the magazine grows */
+    for (void *&block : own) block = hak_malloc(1024);
+    for (void *block : own) hak_free(block);
+  }
+  magazine_t *m = &the_heap->magazines[kOf1024];
+  void *block = hak_malloc(1024);
+  m->missed = true;
+  travel_begin(the_heap, kOf1024);
+  const std::size_t fair = capacity_when_sent(kOf1024, m->capacity),
+                    full = capacity_when_full(kOf1024, m->capacity, true);
+  ASSERT_LT(fair, full) << "the test is void";
+  EXPECT_EQ(travel_capacity_when_full(the_heap, kOf1024, block), full);
+  EXPECT_EQ(travel_capacity_when_full(the_heap, kOf1024, others[0]), fair);
+  hak_free(hak_malloc(1024)); /* so that there is room */
+  for (int i = 0; i < 4; i++) own[i] = hak_malloc(1024);
+  hak_free(others[0]);
+  for (int i = 0; i < 3; i++) hak_free(own[i]);
+  EXPECT_EQ(travel_capacity_when_full(the_heap, kOf1024, block), fair);
+  hak_free(own[3]);
+  EXPECT_EQ(travel_capacity_when_full(the_heap, kOf1024, block), full);
+  hak_free(others[1]);
+  hak_free(block);
+}
+
 /* Blocks of 256 B to 16 KiB go in a circle: what all threads have together follows what is live, not how long it goes on
  * or who has which blocks by chance. */
 TEST(Travelling, ThreadsThatExchangeBlocksNeedNoMoreAndMore) {

@@ -160,6 +160,53 @@ TEST_F(Remote, WhatIsPackedInVainGoesAlone) {
   EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees), blocks.size() + of_a.size());
 }
 
+namespace {
+/* Frees blocks of very many owners in no order, until they go alone; returns one of those that did last. */
+void *scatter(owner_t *freer, AttachedOwner *owners, size_t count, size_t *quick) {
+  std::vector<void *> blocks;
+  for (size_t i = 0; i < count; i++)
+    for (void *block : owners[i].refill(1, 512)) blocks.push_back(block);
+  hak_test::Random random(3);
+  for (size_t i = blocks.size() - 1; i > 0; i--) std::swap(blocks[i], blocks[random.below(i + 1)]);
+  void *last = nullptr;
+  for (void *block : blocks) {
+    const uint64_t before = atomic64_load_relaxed(&freer->remote_frees);
+    if (!remote_free_quickly(freer, block, map_lookup(block))) {
+      remote_free(freer, block, map_lookup(block));
+    } else if (atomic64_load_relaxed(&freer->remote_frees) == before + 1) {
+      ++*quick;
+      if (before % 16 < 10) last = block; /* and what follows goes alone, too */
+    }
+    error_settle();
+  }
+  return last;
+}
+}  // namespace
+
+TEST_F(Remote, WhatIsPackedInVainGoesAloneQuickly) {
+  AttachedOwner owners[128];
+  size_t quick = 0;
+  scatter(b, owners, 128, &quick);
+  EXPECT_GT(quick, 128u * 512 / 2);
+  remote_flush(b);
+  for (auto &owner : owners) {
+    remote_collect(owner, SIZE_MAX);
+    slab_check(owner);
+  }
+  EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees), 128u * 512);
+}
+
+TEST_F(Remote, WhatGoesAloneIsReportedAtOnce) {
+  AttachedOwner owners[128];
+  size_t quick = 0;
+  void *block = scatter(b, owners, 128, &quick);
+  ASSERT_NE(block, nullptr);
+  atomic64_store_relaxed(&b->remote_frees, 1); /* no sixteenth */
+  EXPECT_DEATH(remote_free_quickly(b, block, map_lookup(block)), "double free");
+  remote_flush(b);
+  for (auto &owner : owners) remote_collect(owner, SIZE_MAX);
+}
+
 /* Who does not come to its mail gets no more than MAIL_MOST parcels of it; the rest are bits. */
 TEST_F(Remote, MailIsBounded) {
   const unsigned k = size_class_of(2048);

@@ -30,9 +30,6 @@ enum {
 #define BUDGET_LONE_BYTES HAK_MIB(128)
 /* From how many threads on even the first magazines are much. */
 enum { FEW_THREADS = 128 };
-/* More threads than so many for each processor are a crowd, in which the magazines of mid blocks of each hold so much (travel.h). */
-enum { CROWD_PER_PROCESSOR = 8 };
-#define CROWD_MID_BYTES HAK_MIB(2)
 
 /* What all magazines of one of so many threads may hold, in bytes of blocks. */
 size_t capacity_budget(size_t threads, bool is_attended);

@@ -64,7 +64,6 @@ typedef struct heap {
       uint32_t id_word;                              /* owner.id as a page-map word with kind 0; HEAP_SAMPLES */
       uint32_t events;                               /* batch boundaries, to look at the clock now and then */
       size_t capacity_bytes;                         /* all magazines' capacity in blocks' bytes */
-      size_t mid_bytes;                              /* of that, magazines' of mid blocks        */
       uint32_t hand;                                 /* class that was looked at last for room in the budget */
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */

@@ -66,9 +66,7 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
   m->capacity = (uint16_t)capacity;
   uint64_t bit = (uint64_t)1 << size_class % 64, *arrays = &heap->arrays[size_class / 64];
   *arrays = capacity > 0 ? *arrays | bit : *arrays & ~bit;
-  size_t more_bytes = (capacity - old_capacity) * size_classes[size_class].block_bytes; /* or fewer */
-  heap->capacity_bytes += more_bytes;
-  if (size_class_is_mid(size_class)) heap->mid_bytes += more_bytes;
+  heap->capacity_bytes += (capacity - old_capacity) * size_classes[size_class].block_bytes;
   if (old_capacity > 0) give_array(heap, old, old_capacity);
   return true;
 }
@@ -171,7 +169,6 @@ HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool may_share, bool 
   if (is_zero != NULL) *is_zero = false;
   if (block != NULL) return block;
   magazine_t *m = &heap->magazines[size_class];
-  travel_in_a_crowd(heap, size_class);
   bool is_shared = HAK_UNLIKELY(may_share) && note_sharing(heap, size_class);
   if (!is_shared || m->capacity == 0)
     widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed, m->gave));
@@ -283,7 +280,6 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
   m->gave = true;
-  travel_in_a_crowd(heap, size_class);
   bool is_first = m->capacity == 0, stays = !is_first && shares(heap, size_class);
   bool is_wider = !stays && widen(heap, size_class, travel_capacity_when_full(heap, size_class, block));
   if (!is_wider && !is_first) {
@@ -338,16 +334,14 @@ static void check_blocks(const heap_t *heap, unsigned size_class, size_t count) 
 }
 
 void magazines_check(const heap_t *heap) {
-  size_t capacity_bytes = 0, mid_bytes = 0;
+  size_t capacity_bytes = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
     void **slots = magazine_slots(heap, c);
     size_t count = magazine_count(heap, c);
     HAK_CHECK(slots[0] == NULL && count <= heap->magazines[c].capacity);
     HAK_CHECK((heap->arrays[c / 64] >> c % 64 & 1) == (heap->magazines[c].capacity > 0));
-    size_t bytes = (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
-    capacity_bytes += bytes;
-    if (size_class_is_mid(c)) mid_bytes += bytes;
+    capacity_bytes += (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
     if (error_ends_program()) check_blocks(heap, c, count);
   }
-  HAK_CHECK(capacity_bytes == heap->capacity_bytes && mid_bytes == heap->mid_bytes);
+  HAK_CHECK(capacity_bytes == heap->capacity_bytes);
 }

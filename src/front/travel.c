@@ -1,7 +1,6 @@
 /* See travel.h. SPDX-License-Identifier: MIT */
 #include "travel.h"
 
-#include "../os/os.h"
 #include "../slab/batch.h"
 #include "capacity.h"
 
@@ -9,20 +8,10 @@
  * the depot for want of own ones. */
 enum { TRAVELS_SERVED = 1, TRAVELS_FULL = 2 };
 
-/* Of a thread's newest blocks so many tell whose they are. */
-enum { LOOKS = 4 };
+/* Of a thread's newest blocks so many tell whether it exchanges any: then half of them may be others', or all but a few. */
+enum { LOOKS = 16 };
 
 void travel_begin(heap_t *heap, unsigned size_class) { heap->magazines[size_class].travels = TRAVELS_FULL; }
-
-static bool is_in_a_crowd(unsigned size_class) {
-  if (!size_class_is_mid(size_class)) return false;
-  size_t threads = pool_attached_count();
-  return HAK_UNLIKELY(threads > CROWD_PER_PROCESSOR) && threads > (size_t)CROWD_PER_PROCESSOR * os_processor_count();
-}
-
-void travel_in_a_crowd(heap_t *heap, unsigned size_class) {
-  if (is_in_a_crowd(size_class)) travel_begin(heap, size_class);
-}
 
 void travel_decay(heap_t *heap, unsigned size_class) {
   if (heap->magazines[size_class].travels > 0) heap->magazines[size_class].travels--;
@@ -36,7 +25,6 @@ size_t travel_fetch(heap_t *heap, unsigned size_class, void **blocks, size_t wan
   return got;
 }
 
-/* Who exchanges blocks with others mostly has some of theirs among the newest. */
 static bool are_own(const heap_t *heap, unsigned size_class, const void *block) {
   uint32_t own_word = word_make(heap->owner.id, size_class);
   if (map_lookup(block) != own_word) return false;
@@ -46,16 +34,10 @@ static bool are_own(const heap_t *heap, unsigned size_class, const void *block) 
   return true;
 }
 
-static bool may_grow(const heap_t *heap, unsigned size_class, size_t more, const void *block) {
-  if (is_in_a_crowd(size_class))
-    return heap->mid_bytes + more * size_classes[size_class].block_bytes <= CROWD_MID_BYTES;
-  return are_own(heap, size_class, block);
-}
-
 size_t travel_capacity_when_full(const heap_t *heap, unsigned size_class, const void *block) {
   const magazine_t *m = &heap->magazines[size_class];
   size_t full = capacity_when_full(size_class, m->capacity, m->missed);
   if (m->travels == 0) return full;
   size_t fair = capacity_when_sent(size_class, m->capacity);
-  return full > fair && may_grow(heap, size_class, full - m->capacity, block) ? full : fair;
+  return full > fair && are_own(heap, size_class, block) ? full : fair;
 }

@@ -2,14 +2,11 @@
  * Which magazines travel: those whose blocks pass from thread to thread by the depot (slab/depot.h).
  *
  * A magazine that travels is refilled from the depot before its thread's own slabs, and what it has too much of goes there.
- * Others' blocks stay in it. It does so
- * - for a second or two after it has run full of another thread's blocks, or was served by the depot for want of own ones;
- * - if its blocks are mid ones, always where threads are a crowd: so many more than processors that most of them wait
- *   for one. What lies in the caches of those that wait serves nobody, and of that mid blocks are the most.
- * It does not grow beyond a fair batch, however often it runs full and empty: the depot has what it is short of, and others
- * can have what it has too much of. But where what it runs full of are its thread's own blocks, nobody exchanges any, and
- * to send them by the depot, a batch at a time, would only take time; it grows as others do. In a crowd it does as long as
- * all mid magazines of its thread are small together, so that a thread that uses many sizes holds little of each.
+ * Others' blocks stay in it. It does so for a second or two after it has run full of another thread's blocks, or was served
+ * by the depot for want of own ones. It does not grow beyond a fair batch, however often it runs full and empty: the depot
+ * has what it is short of, and others can have what it has too much of. But where what it runs full of are its thread's own
+ * blocks, nobody exchanges any, and to send them by the depot, a batch at a time, would only take time; it grows as others
+ * do.
  *
  * The heap's own thread calls these, between thread_enter and thread_leave.
  *
@@ -24,8 +21,6 @@ HAK_C_BEGIN
 
 /* Another's block has come that the magazine has no room for. */
 void travel_begin(heap_t *heap, unsigned size_class);
-/* The magazine is to be refilled, or has run full. */
-void travel_in_a_crowd(heap_t *heap, unsigned size_class);
 /* A round of decay_now has come to it. */
 void travel_decay(heap_t *heap, unsigned size_class);
 

@@ -38,10 +38,6 @@ size_t os_physical_memory(void);
  * now, which needs no call to the system where there is a way without. 0 if nobody says so. */
 uint32_t os_node_count(void);
 uint32_t os_node_here(void);
-/* Processors that the calling thread might run on at the first call, when they are looked up, as mostly all threads may;
- * OS_MANY_PROCESSORS where nobody says how many, or a filter of system calls is in force. */
-#define OS_MANY_PROCESSORS (UINT32_C(1) << 20)
-uint32_t os_processor_count(void);
 
 /* What became of a request for memory at a certain address. */
 typedef enum {

@@ -84,9 +84,6 @@ HAK_INLINE unsigned size_class_bitmap_words(unsigned size_class) {
 }
 
 HAK_INLINE bool size_class_is_single(unsigned size_class) { return size_class >= MID_CLASS_END; }
-HAK_INLINE bool size_class_is_mid(unsigned size_class) {
-  return size_class - (unsigned)TINY_CLASS_COUNT < (unsigned)MID_CLASS_END - (unsigned)TINY_CLASS_COUNT;
-}
 
 /* A class of which a thread has few blocks borrows those of this class, see
  * front/magazine.c: two steps a doubling, and 1152. Aligned at least as well. */

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sched.h>
 #include <sstream>
 #include <string>
 
@@ -38,13 +37,4 @@ TEST(System, NodesAreThoseThatTheProcessMayUse) {
   if (nodes.size() == 1) {
     EXPECT_EQ(here, nodes[0]) << "there is no other";
   }
-}
-
-TEST(System, ProcessorsAreThoseThatTheProcessMayUse) {
-  if (!os_is_unfiltered()) GTEST_SKIP() << "under a filter of system calls nobody is asked";
-  cpu_set_t allowed;
-  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0) << "the machine has too many for this test";
-  errno = 7;
-  EXPECT_EQ(os_processor_count(), static_cast<std::uint32_t>(CPU_COUNT(&allowed)));
-  EXPECT_EQ(errno, 7);
 }

@@ -175,7 +175,7 @@ static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *
   if (*first == 0 && may_grow(units)) *first = zone_grow(zone, units, align_units, kept_used_units());
   size_t dirty;
   if (*first == 0) return false;
-  if (zone == ZONE_SMALL) dense_grows_again(*first, kept_used_units());
+  if (zone == ZONE_SMALL) dense_grows_again(*first, units, kept_used_units());
   if (!take_charged(*first, units, &dirty)) return false;
   kept_note_taken(units, dirty);
   *is_zero = dirty == 0;

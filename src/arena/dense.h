@@ -33,10 +33,10 @@ size_t dense_large_units(void);
  * arena's gate is held. */
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units);
 
-/* A run is about to be taken there: if it begins a SuperSlab that has been in use and has gone back to
- * the system as a whole, that is growth as well, and may get huge pages again, with some like it
+/* A run is about to be taken there: if it reaches a SuperSlab that has been in use and has gone back to
+ * the system as a whole, that is growth as well, and the first such one may get huge pages again, with some like it
  * behind. The arena's gate is held. */
-void dense_grows_again(unit_t first, size_t used_units);
+void dense_grows_again(unit_t first, size_t run_units, size_t used_units);
 
 /* Pages in a part of some SuperSlabs of the small zone are about to be given back. The
  * system must not make huge pages of the rest: khugepaged fills the gaps again, while the

@@ -62,7 +62,11 @@ HAK_INLINE unsigned size_class_of(size_t bytes) {
 HAK_INLINE unsigned size_class_aligned(size_t alignment, size_t bytes) {
   if (alignment > UNIT_BYTES || bytes > LARGE_MAX_BYTES) return SIZE_CLASS_COUNT;
   unsigned c = size_class_of(alignment > 16 ? max_size(bytes, 1) : bytes);
-  while (c < SIZE_CLASS_COUNT && size_classes[c].block_bytes % alignment != 0) c++;
+  if ((size_classes[c].block_bytes & (alignment - 1)) == 0) return c;
+  /* Such a block is a multiple of the alignment long, so no smaller one will do. */
+  size_t least = align_up(max_size(bytes, 1), alignment);
+  c = least <= LARGE_MAX_BYTES ? size_class_of(least) : (unsigned)SIZE_CLASS_COUNT;
+  while (c < SIZE_CLASS_COUNT && (size_classes[c].block_bytes & (alignment - 1)) != 0) c++;
   return c;
 }
 

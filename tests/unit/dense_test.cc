@@ -92,6 +92,23 @@ TEST_F(Dense, WhatWentBackAsAWholeGetsThemAgain) {
   EXPECT_TRUE(wants());
 }
 
+/* Large runs lie at any place: one that begins in the end of a SuperSlab in use reaches the next one. */
+TEST_F(Dense, WhatWentBackGetsThemAgainWhereverARunBegins) {
+  ASSERT_NE(arena_take(ZONE_HUGE, 40 * SUPERSLAB_UNITS, 1, nullptr), 0u) << "a heap that is not small";
+  const unit_t run = arena_take(ZONE_SMALL, 2 * SUPERSLAB_UNITS, 1, nullptr);
+  const size_t superslab = run / SUPERSLAB_UNITS;
+  ASSERT_EQ(run % SUPERSLAB_UNITS, 0u) << "the test is void";
+  dense_thins_out(run, 2 * SUPERSLAB_UNITS);
+  arena_give(run + 1, 2 * SUPERSLAB_UNITS - 1);
+  arena_purge(0);
+  ASSERT_FALSE(map_wants_huge_page(superslab + 1)) << "the test is void";
+  ASSERT_EQ(arena_take(ZONE_SMALL, SUPERSLAB_UNITS - 2, 1, nullptr), run + 1);
+  EXPECT_FALSE(map_wants_huge_page(superslab + 1)) << "it does not reach there";
+  ASSERT_EQ(arena_take(ZONE_SMALL, SUPERSLAB_UNITS, 1, nullptr), run + SUPERSLAB_UNITS - 1);
+  EXPECT_FALSE(map_wants_huge_page(superslab)) << "it is in use";
+  EXPECT_TRUE(map_wants_huge_page(superslab + 1));
+}
+
 /* A huge page makes all of its SuperSlab resident. Where the system is to do without from now on, because
  * pages nearby go back, what was never used must not stay for ever. */
 TEST_F(Dense, WhatAHugePageMadeResidentGoesBackThoughThereIsNoneNow) {
@@ -142,7 +159,7 @@ TEST_F(Dense, ANewStepStaysAsItBegan) {
     ASSERT_TRUE(zone_grow_behind(behind, 2 * SUPERSLAB_UNITS, 8 * SUPERSLAB_UNITS));
   }
   ASSERT_FALSE(map_wants_huge_page(behind / SUPERSLAB_UNITS)) << "the heap is small";
-  dense_grows_again(behind, 100 * SUPERSLAB_UNITS);
+  dense_grows_again(behind, 1, 100 * SUPERSLAB_UNITS);
   EXPECT_FALSE(map_wants_huge_page(behind / SUPERSLAB_UNITS));
 }
 

@@ -87,6 +87,23 @@ TEST(SizeClass, APowerOfTwoWithALittleBesideItLosesLittle) {
   }
 }
 
+/* The first of all classes that will do, whatever is asked for. */
+TEST(SizeClass, AnAlignedRequestGetsTheSmallestClassThatServes) {
+  const auto serves = [](unsigned c, std::size_t alignment, std::size_t bytes) {
+    return size_classes[c].block_bytes >= bytes && size_classes[c].block_bytes % alignment == 0;
+  };
+  for (std::size_t alignment = 1; alignment <= UNIT_BYTES; alignment *= 2) {
+    unsigned expected = 0;
+    for (std::size_t bytes = 1; bytes <= LARGE_MAX_BYTES; bytes += bytes < 100000 ? 1 : 997) {
+      while (expected < SIZE_CLASS_COUNT && (expected == 0 || !serves(expected, alignment, bytes))) expected++;
+      ASSERT_EQ(size_class_aligned(alignment, bytes), expected) << bytes << " bytes aligned to " << alignment;
+    }
+    EXPECT_EQ(size_class_aligned(alignment, LARGE_MAX_BYTES + 1), unsigned{SIZE_CLASS_COUNT});
+  }
+  EXPECT_EQ(size_class_aligned(2 * UNIT_BYTES, 1), unsigned{SIZE_CLASS_COUNT});
+  EXPECT_EQ(size_class_aligned(16, 0), 0u);
+}
+
 TEST(SizeClass, CoarseClassesHoldMoreAndAreAlignedAsWell) {
   std::set<unsigned> coarse;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {

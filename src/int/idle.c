@@ -14,8 +14,8 @@
 #include "../slab/slab.h"
 
 /* Of one call: slabs that are collected, slabs looked at and calls to the system together, and
- * dirty units purged. With what lies in magazines, which their budget bounds, and in the
- * outbox, that is a millisecond or a few. */
+ * dirty units purged. With what lies in magazines, which their budget bounds, in the
+ * outbox and, where there is no background thread, in the depot, that is a millisecond or a few. */
 enum { IDLE_COLLECTS = 1024, IDLE_PURGES = 1024, IDLE_YIELDS = 256 };
 
 /* In its caches, or free in its slabs and not given back yet. */

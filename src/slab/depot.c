@@ -51,13 +51,13 @@ static void clear_bit(atomic64 *bits, unsigned size_class) {
 }
 
 size_t depot_put(unsigned size_class, void *const *blocks, size_t count) {
-  size_t put = 0;
+  size_t put = 0, room = min_size(CRATE_BLOCKS, CRATE_BYTES / size_classes[size_class].block_bytes);
   set_bit(reached, size_class); /* first: a child that is forked meanwhile may have a full crate */
   for (unsigned i = 0; i < DEPOT_CRATES && put < count; i++) {
     crate_t *crate = crate_of(size_class, i);
     uint64_t state = atomic64_load_relaxed(&crate->state);
     if (state != CRATE_EMPTY || !atomic64_cas_acquire(&crate->state, &state, CRATE_BUSY)) continue; /* P1 */
-    size_t fits = min_size(count - put, depot_crate_room(size_class));
+    size_t fits = min_size(count - put, room);
     memcpy(crate->blocks, blocks + put, fits * sizeof *blocks);
     atomic64_store_release(&crate->state, state_of(os_now_ms(), fits)); /* P2 */
     put += fits;

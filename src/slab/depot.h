@@ -53,11 +53,6 @@ HAK_INLINE bool depot_serves(unsigned size_class) {
   return size_class - (unsigned)DEPOT_CLASS_FIRST < (unsigned)DEPOT_CLASSES;
 }
 
-/* Blocks of a class that a crate has room for. */
-HAK_INLINE size_t depot_crate_room(unsigned size_class) {
-  return min_size(CRATE_BLOCKS, CRATE_BYTES / size_classes[size_class].block_bytes);
-}
-
 /* A bit for each class of which some blocks may be there. Relaxed: a hint, which a
  * class may lack whose blocks have just come. */
 extern atomic64 depot_filled[(MID_CLASS_END + 63) / 64];

@@ -55,6 +55,7 @@ static const zone_kind_t zone_kinds[ZONE_COUNT] = {
     [ZONE_SMALL] = {.granule_units = SUPERSLAB_UNITS,
                     .commit = map_commit_units,
                     .purge = purge_slabs,
+                    .step_units = dense_step_units,
                     .wants_huge_pages = dense_wants_huge_pages},
     [ZONE_HUGE] = {.granule_units = SUPERSLAB_UNITS, .commit = map_commit_units, .purge = os_purge},
 };
@@ -199,7 +200,7 @@ unit_t arena_take_shelved(unsigned length) {
 /* A run that was shelved until now: whoever shelved it left it as a block's. */
 static void forget_shelved(unit_t run, size_t units) {
   map_write_words(run, 0, units, 0);
-  dense_note_large(-(int64_t)units);
+  dense_note_wide(-(int64_t)units);
 }
 
 HAK_COLD unit_t arena_take_cut(size_t units, size_t align_units) {

@@ -5,8 +5,11 @@
 #include "zone.h"
 
 enum {
-  PROBES = 8,
-  CREDIT_FOR_DENSE = 8,
+  PROBES = 16,
+  /* A dense one is credit for as much as is in use, or for eight of the largest steps. A longer one would
+   * say little more, and be faulted in page by page. */
+  WITNESS_UNITS = 4 * SUPERSLAB_UNITS,
+  CREDIT_MOST_UNITS = 256 * SUPERSLAB_UNITS,
   /* SuperSlabs whose advice changes together: each change is a mapping of its own, and there may
    * be 65 530. */
   TOGETHER = 16,
@@ -17,7 +20,7 @@ static const size_t from_bytes = HAK_MIB(64);
 
 /* Relaxed: sums of what threads report, looked at as an estimate; with nothing beside them that is only read. */
 static struct {
-  atomic64 free_in_slabs_bytes, unfilled_units, large_units;
+  atomic64 free_in_slabs_bytes, unfilled_units, wide_units;
 } __attribute__((aligned(HAK_CACHE_LINE))) told;
 
 /* Guarded by the arena's gate. */
@@ -41,44 +44,52 @@ size_t dense_unfilled_units(void) {
   int64_t units = (int64_t)atomic64_load_relaxed(&told.unfilled_units);
   return units > 0 ? (size_t)units : 0;
 }
-void dense_note_large(int64_t change_units) { atomic64_add_relaxed(&told.large_units, (uint64_t)change_units); }
-size_t dense_large_units(void) {
-  int64_t units = (int64_t)atomic64_load_relaxed(&told.large_units);
+void dense_note_wide(int64_t change_units) { atomic64_add_relaxed(&told.wide_units, (uint64_t)change_units); }
+size_t dense_wide_units(void) {
+  int64_t units = (int64_t)atomic64_load_relaxed(&told.wide_units);
   return units > 0 ? (size_t)units : 0;
 }
 
-static bool is_resident(unit_t unit) {
+static bool is_resident(unit_t unit, size_t offset) {
   unsigned char resident = 0;
   size_t page = os_page_bytes();
-  /* By a page in the middle: many blocks are used at their beginning alone. */
-  return os_resident_pages(map_address(unit) + align_down(UNIT_BYTES / 2, page), page, &resident) &&
-         (resident & 1) != 0;
+  return os_resident_pages(map_address(unit) + align_down(offset, page), page, &resident) && (resident & 1) != 0;
 }
 
 /* Whether what is in use of the witness is resident, but for a little. */
 static bool is_dense(void) {
   unit_t step = (witness.end - witness.first) / PROBES, probed = 0, resident = 0;
   for (unit_t i = 0; i < PROBES; i++) {
-    /* Not at even distances: of blocks of 65 KiB every other unit is hardly used. */
+    /* Not at even distances: of blocks of 65 KiB every other unit is hardly used. Nor the same part of each unit:
+     * many blocks are used at their beginning alone, and may begin anywhere. */
     unit_t unit = witness.first + i * step + i % step;
+    size_t offset = (i * 5 + 3) % PROBES * (UNIT_BYTES / PROBES);
     if (zone_is_free(unit)) continue;
     probed++;
-    resident += is_resident(unit);
+    resident += is_resident(unit, offset);
   }
   return probed > 0 && resident >= probed - probed / 4;
 }
 
-static bool has_credit(unit_t first, size_t units) {
-  if (witness.credit_units < units && witness.first != 0) {
-    witness.credit_units = is_dense() ? CREDIT_FOR_DENSE * (size_t)(witness.end - witness.first) : 0;
-    witness.first = 0;
-  }
+/* The credit is enough for that, or the witness has been asked. */
+static void ask_witness(size_t units, size_t used_units) {
+  if (witness.credit_units >= units || witness.first == 0) return;
+  witness.credit_units = is_dense() ? min_size(used_units, CREDIT_MOST_UNITS) : 0;
+  witness.first = 0;
+}
+
+static void becomes_witness(unit_t first, size_t units) {
+  witness.first = first;
+  witness.end = (unit_t)(first + units);
+}
+
+static bool has_credit(unit_t first, size_t units, size_t used_units) {
+  ask_witness(units, used_units);
   if (witness.credit_units >= units) {
     witness.credit_units -= units;
     return true;
   }
-  witness.first = first;
-  witness.end = (unit_t)(first + units);
+  becomes_witness(first, units);
   return false;
 }
 
@@ -110,13 +121,24 @@ void dense_thins_out(unit_t first, size_t units) {
 }
 
 /* A good part of what is in use. */
-static bool blocks_are_large(size_t used_units) { return dense_large_units() >= used_units / 8; }
+static bool blocks_are_wide(size_t used_units) { return dense_wide_units() >= used_units / 8; }
+
+size_t dense_step_units(size_t step_units, size_t used_units) {
+  if (used_units << UNIT_SHIFT < from_bytes || !blocks_are_wide(used_units)) return step_units;
+  ask_witness(step_units, used_units);
+  return witness.credit_units >= step_units ? step_units : min_size(step_units, WITNESS_UNITS);
+}
 
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
   size_t used_bytes = used_units << UNIT_SHIFT;
-  if (!slabs_are_dense((int64_t)used_bytes) || used_bytes < from_bytes) return false;
+  if (!slabs_are_dense((int64_t)used_bytes)) return false;
+  bool is_wide = blocks_are_wide(used_units);
+  if (used_bytes < from_bytes) {
+    if (is_wide) becomes_witness(first, units);
+    return false;
+  }
   if (!limit_allows_huge_pages(units << UNIT_SHIFT)) return false;
-  return !blocks_are_large(used_units) || has_credit(first, units);
+  return !is_wide || has_credit(first, units, used_units);
 }
 
 /* Free as a whole, and back at the system since it was in use; without huge pages. */
@@ -131,7 +153,7 @@ void dense_grows_again(unit_t first, size_t run_units, size_t used_units) {
     if (from == last) return;
   /* As far as a step of growth would go, which is an eighth of what is there; and as the credit goes. */
   size_t most = min_size(used_units / 8 / SUPERSLAB_UNITS, TOGETHER);
-  if (blocks_are_large(used_units)) most = min_size(most, witness.credit_units / SUPERSLAB_UNITS);
+  if (blocks_are_wide(used_units)) most = min_size(most, witness.credit_units / SUPERSLAB_UNITS);
   size_t to = from + 1, end = min_size(zone_extent(first)->end / SUPERSLAB_UNITS, from + most);
   while (to < end && is_back(to)) to++;
   unit_t begin = (unit_t)(from * SUPERSLAB_UNITS), units = (unit_t)((to - from) * SUPERSLAB_UNITS);

@@ -4,10 +4,10 @@
  * Only behind a heap that is large and dense, so that what huge pages keep resident
  * without need is a step of growth, an eighth of the heap. Slabs say themselves how much of
  * them is free, and whether they were full once: what is free in those, and was written to, is
- * resident in small pages as well. Large blocks do not say how much of them is used. So where they are a
- * good part of the heap, a step of growth that goes without huge pages is a witness: when
+ * resident in small pages as well. Blocks of several pages, wide ones, do not say how much of them is used. So where they are a
+ * good part of the heap, a short step of growth that goes without huge pages is a witness: when
  * the zone grows the next time, a few pages of what is in use in it are looked up, and if
- * they are resident, that is credit for steps of eight times its size. Huge blocks earn
+ * they are resident, that is credit for as much as the heap has. Huge blocks earn
  * theirs in the same way: huge_pages.h.
  *
  * SPDX-License-Identifier: MIT
@@ -20,17 +20,19 @@
 HAK_C_BEGIN
 
 /* What the layers above tell: changes of the free bytes inside slabs; of the units in slabs of which some block was
- * never out, since no moment has seen all out; and of the units in large blocks, shelved ones among them. Thread-safe. */
+ * never out, since no moment has seen all out; and of the units in slabs of wide blocks, shelved large ones among them. Thread-safe. */
 void dense_note_free_in_slabs(int64_t change_bytes);
 void dense_note_unfilled(int64_t change_units);
-void dense_note_large(int64_t change_units);
+void dense_note_wide(int64_t change_units);
 /* The sums. */
 size_t dense_free_in_slabs(void);
 size_t dense_unfilled_units(void);
-size_t dense_large_units(void);
+size_t dense_wide_units(void);
 
-/* Of a step by which the small zone grows, with so many units in use in all. The
- * arena's gate is held. */
+/* How long a step of growth of the small zone shall be that would have so many units, with so many in use in
+ * all. The arena's gate is held. */
+size_t dense_step_units(size_t step_units, size_t used_units);
+/* Whether such a step gets huge pages. The arena's gate is held. */
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units);
 
 /* A run is about to be taken there: if it reaches a SuperSlab that has been in use and has gone back to

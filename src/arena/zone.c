@@ -179,9 +179,11 @@ static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units, siz
   const extent_t *last = last_extent(&zones[id]);
   size_t aligned = align_unit(last_free(last), align_units);
   if (aligned + units <= last->end) return OS_MAPPED;
-  size_t granule = zones[id].kind->granule_units;
+  const zone_kind_t *kind = zones[id].kind;
+  size_t granule = kind->granule_units;
   size_t needed = align_up(aligned + units - last->end, granule);
   size_t step = min_size((last->end - the_map.zone_first[id]) / 8, STEP_MAX_UNITS);
+  if (kind->step_units != NULL) step = kind->step_units(step, used_units);
   step = align_down(max_size(step, granule), granule);
   if (step > needed && grow_by(id, step, used_units) == OS_MAPPED) return OS_MAPPED;
   return grow_by(id, needed, used_units);

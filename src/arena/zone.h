@@ -29,6 +29,9 @@ typedef struct {
   os_mapped_t (*commit)(zone_id_t zone, unit_t from, unit_t to);
   /* Gives the pages of free units back to the system; false if it refuses. */
   bool (*purge)(void *at, size_t bytes);
+  /* How many units the zone shall grow by, instead of so many, where less are needed; with so many in
+   * use in all. NULL: that many. The arena's gate is held. */
+  size_t (*step_units)(size_t step_units, size_t used_units);
   /* Whether new units shall have huge pages, with so many in use in all. NULL: whoever
    * takes them decides. The arena's gate is held. */
   bool (*wants_huge_pages)(unit_t first, size_t units, size_t used_units);

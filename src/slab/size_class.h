@@ -25,6 +25,7 @@ static_assert((int)SIZE_CLASS_COUNT <= (int)KIND_REGION, "a class is below every
 #define TINY_MAX_BYTES (HAK_KIB(1) + 16)
 #define MID_MAX_BYTES HAK_KIB(64)
 #define LARGE_MAX_BYTES HAK_MIB(4)
+#define WIDE_ABOVE_BYTES HAK_KIB(8)
 
 typedef struct {
   uint32_t block_bytes;
@@ -88,6 +89,11 @@ HAK_INLINE unsigned size_class_bitmap_words(unsigned size_class) {
 }
 
 HAK_INLINE bool size_class_is_single(unsigned size_class) { return size_class >= MID_CLASS_END; }
+
+/* Blocks of several pages, of which a program may use one: see arena/dense.h. */
+HAK_INLINE bool size_class_is_wide(unsigned size_class) {
+  return size_classes[size_class].block_bytes > WIDE_ABOVE_BYTES;
+}
 
 /* A class of which a thread has few blocks borrows those of this class, see
  * front/magazine.c: two steps a doubling, and 1152. Aligned at least as well. */

@@ -78,8 +78,8 @@ static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
   bool single = size_class_is_single(size_class);
   unit_t slab = take_run(c->slab_units, single ? 1 : c->slab_units, is_zero);
   if (slab == 0) return 0;
-  if (single) dense_note_large(c->slab_units);
-  else dense_note_unfilled(c->slab_units); /* until note_full, or unmake_slab */
+  if (size_class_is_wide(size_class)) dense_note_wide(c->slab_units);
+  if (!single) dense_note_unfilled(c->slab_units); /* until note_full, or unmake_slab */
   unit_record_t *r = map_record(slab);
   r->slab.capacity = c->capacity;
   r->slab.free_count = single ? 0 : c->capacity;
@@ -124,9 +124,8 @@ static void unmake_slab(unit_t slab, unsigned size_class) {
   HAK_PROBE(slab_give, map_address(slab), units << UNIT_SHIFT, size_classes[size_class].block_bytes);
   atomic32_store_relaxed(map_word(slab), 0);
   map_write_words(slab, 1, units, 0);
-  if (size_class_is_single(size_class)) {
-    dense_note_large(-(int64_t)units);
-  } else {
+  if (size_class_is_wide(size_class)) dense_note_wide(-(int64_t)units);
+  if (!size_class_is_single(size_class)) {
     if (!map_record(slab)->slab.was_full) dense_note_unfilled(-(int64_t)units);
     atomic32_store_seq(map_word(slab), 0);
     clear_remote_bits(slab, size_class);
@@ -357,7 +356,7 @@ bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   bool extended = arena_extend(slab, old_units, new_units);
   if (extended) {
     map_record(slab)->slab.size_class = (uint8_t)new_class;
-    dense_note_large((int64_t)new_units - (int64_t)old_units);
+    dense_note_wide((int64_t)new_units - (int64_t)old_units);
     map_write_words(slab, old_units, new_units, word_make(0, KIND_INNER));
   }
   slab_unclaim_single(slab, word_make(word_owner(word), extended ? new_class : word_kind(word)));

@@ -163,21 +163,79 @@ TEST_F(Dense, ANewStepStaysAsItBegan) {
   EXPECT_FALSE(map_wants_huge_page(behind / SUPERSLAB_UNITS));
 }
 
-/* Of large blocks a step of growth is a witness: the next one gets huge pages if it is used. */
-TEST_F(Dense, LargeBlocksEarnThem) {
-  constexpr size_t kUnits = 4 * SUPERSLAB_UNITS, kUsed = 20 * kUnits;
-  dense_note_large(kUsed);
-  for (unit_t every : {1u, 2u, 3u}) { /* blocks of 64, 65 and 129 KiB */
-    const unit_t run = arena_take(ZONE_SMALL, kUnits, 1, nullptr);
-    ASSERT_NE(run, 0u);
-    for (unit_t i = 0; i < kUnits; i += every) std::memset(map_address(run + i), 1, UNIT_BYTES);
-    EXPECT_FALSE(dense_wants_huge_pages(run, kUnits, kUsed)) << "nobody knows yet";
-    EXPECT_EQ(dense_wants_huge_pages(run + kUnits, kUnits, kUsed), every == 1) << "one unit in " << every << " is used";
+/* Blocks of several pages do not say how much of them is used, so a step of growth is a witness: the next one
+ * gets huge pages if it is used. */
+class WideBlocks : public Dense {
+ protected:
+  static constexpr size_t kUnits = 4 * SUPERSLAB_UNITS, kUsed = 20 * kUnits;
+
+  void SetUp() override {
+    Dense::SetUp();
+    dense_note_wide(kUsed);
+    run_ = arena_take(ZONE_SMALL, kUnits, 1, nullptr);
+    ASSERT_NE(run_, 0u);
+  }
+  void TearDown() override {
     /* The rest of the credit, and what is a witness now. */
     while (dense_wants_huge_pages(the_map.zone_first[ZONE_SMALL], kUnits, kUsed)) {}
-    arena_give(run, kUnits);
+    arena_give(run_, kUnits);
     arena_purge(0);
+    dense_note_wide(-static_cast<int64_t>(kUsed));
   }
+  /* The witness holds blocks of so many bytes, and a part of each is used. */
+  void Uses(size_t block_bytes, size_t used_bytes) {
+    for (size_t at = 0; at + block_bytes <= kUnits * UNIT_BYTES; at += block_bytes)
+      std::memset(map_address(run_) + at, 1, used_bytes);
+  }
+  bool GrowthGetsThem() { return dense_wants_huge_pages(run_ + kUnits, kUnits, kUsed); }
+
+  unit_t run_ = 0;
+};
+
+TEST_F(WideBlocks, EarnThem) {
+  Uses(UNIT_BYTES, UNIT_BYTES);
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed)) << "nobody knows yet";
+  EXPECT_TRUE(GrowthGetsThem());
+}
+
+TEST_F(WideBlocks, HalfUsedEarnNone) {
+  Uses(2 * UNIT_BYTES, UNIT_BYTES); /* as blocks of 65 KiB are */
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed));
+  EXPECT_FALSE(GrowthGetsThem());
+}
+
+TEST_F(WideBlocks, UsedAtTheirBeginningEarnNoneWhereverThatIs) {
+  Uses(UNIT_BYTES / 2, 100);
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed));
+  EXPECT_FALSE(GrowthGetsThem());
+}
+
+TEST_F(WideBlocks, TheHeapThatWasTooSmallIsTheFirstWitness) {
+  Uses(UNIT_BYTES, UNIT_BYTES);
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, HAK_MIB(63) / UNIT_BYTES));
+  EXPECT_TRUE(GrowthGetsThem());
+}
+
+/* Blocks of less than a page are always used. */
+TEST_F(WideBlocks, OtherBlocksAreNoWitness) {
+  Uses(UNIT_BYTES, UNIT_BYTES);
+  dense_note_wide(-static_cast<int64_t>(kUsed));
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, HAK_MIB(63) / UNIT_BYTES));
+  dense_note_wide(kUsed);
+  EXPECT_FALSE(GrowthGetsThem());
+}
+
+/* What is faulted in page by page, to see what is used, is a small part of a large heap. */
+TEST_F(WideBlocks, AWitnessIsShort) {
+  constexpr size_t kStep = 4 * kUnits;
+  EXPECT_EQ(dense_step_units(kStep, 9 * kUsed), kStep) << "few blocks are wide";
+  EXPECT_EQ(dense_step_units(kStep, kUsed), kUnits) << "nobody knows yet";
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed));
+  EXPECT_EQ(dense_step_units(kStep, kUsed), kUnits) << "it is not used";
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed));
+  Uses(UNIT_BYTES, UNIT_BYTES);
+  EXPECT_EQ(dense_step_units(kStep, kUsed), kStep);
+  EXPECT_EQ(dense_step_units(kUnits / 2, kUsed), kUnits / 2);
 }
 
 }  // namespace

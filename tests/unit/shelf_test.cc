@@ -140,11 +140,11 @@ TEST_F(Shelf, OneThreadAloneUsesTheArena) {
 
 /* Or small blocks would count as large ones, and get no huge pages. */
 TEST_F(Shelf, WhatIsTakenDownIsNoLargeBlockAnyMore) {
-  const size_t before = dense_large_units();
+  const size_t before = dense_wide_units();
   shelve(kOfMiB);
-  EXPECT_EQ(dense_large_units(), before + HAK_MIB(1) / UNIT_BYTES) << "it is left counted while it lies there";
+  EXPECT_EQ(dense_wide_units(), before + HAK_MIB(1) / UNIT_BYTES) << "it is left counted while it lies there";
   arena_purge(0);
-  EXPECT_EQ(dense_large_units(), before);
+  EXPECT_EQ(dense_wide_units(), before);
 }
 
 TEST_F(Shelf, AThreadThatWillSleepTakesItDown) {

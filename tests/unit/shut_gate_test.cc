@@ -186,7 +186,7 @@ TEST_F(ShutGate, ALargeBlockIsFreedForWhoeverWantsOneNext) {
 
 TEST_F(ShutGate, AShorterOneIsCutFromALongerOne) {
   const unsigned shorter = size_class_of(HAK_KIB(192));
-  const size_t large = dense_large_units();
+  const size_t wide = dense_wide_units();
   const unit_t run = shelve(kOneMiB);
   std::memset(map_address(run), 1, HAK_MIB(1));
   const size_t used = arena_usage().used;
@@ -197,7 +197,7 @@ TEST_F(ShutGate, AShorterOneIsCutFromALongerOne) {
   EXPECT_FALSE(is_zero) << "the last one has written to it";
   EXPECT_EQ(map_lookup(block), word_make(owner->id, shorter));
   EXPECT_EQ(arena_usage().used - used, size_classes[shorter].block_bytes) << "the rest is in use";
-  EXPECT_EQ(dense_large_units() - large, size_classes[shorter].slab_units);
+  EXPECT_EQ(dense_wide_units() - wide, size_classes[shorter].slab_units);
   hak__check_all();
   owner.flush(shorter, {block});
   EXPECT_EQ(arena_usage().used, used);
@@ -208,7 +208,7 @@ TEST_F(ShutGate, ASlabIsCutWhereItMayLie) {
   const unsigned of_8_units = size_class_of(UNIT_BYTES);
   ASSERT_EQ(size_classes[of_8_units].slab_units, 8u);
   for (int i = 0; i < 3; i++) { /* at different places in their SuperSlabs */
-    const size_t large = dense_large_units();
+    const size_t wide = dense_wide_units();
     const unit_t spacer = arena_take(ZONE_SMALL, 3, 1, nullptr), run = shelve(kLongest);
     hak_test::write_words(spacer, 3, hak_test::kInUse);
     std::vector<void *> blocks(4);
@@ -216,7 +216,8 @@ TEST_F(ShutGate, ASlabIsCutWhereItMayLie) {
     const size_t slab = map_unit_of(blocks[0]) & ~size_t{7};
     EXPECT_GE(slab, run);
     EXPECT_LT(slab + 8, run + size_classes[kLongest].slab_units);
-    EXPECT_EQ(dense_large_units(), large) << "what was cut counts as a large block still";
+    EXPECT_EQ(dense_wide_units() - wide, size_classes[of_8_units].slab_units)
+        << "the rest counts as a large block still";
     hak__check_all();
     owner.flush(of_8_units, blocks);
     slab_release_empty(owner);

@@ -74,6 +74,19 @@ TEST_F(Slab, OneEmptySlabOfAClassIsKeptAndNoMore) {
   EXPECT_EQ(slabs_listed(c), 1u);
 }
 
+/* What dense.h is told: a slab counts if a page of a block may be used and the others not. */
+TEST_F(Slab, SlabsOfBlocksOfSeveralPagesAreWide) {
+  for (const size_t bytes : {HAK_KIB(8), HAK_KIB(8) + 1, HAK_KIB(33), HAK_KIB(64), HAK_KIB(64) + 1}) {
+    const unsigned c = size_class_of(bytes);
+    const size_t before = dense_wide_units(), units = bytes > HAK_KIB(8) ? size_classes[c].slab_units : 0;
+    auto block = owner.refill(c, 1);
+    EXPECT_EQ(dense_wide_units() - before, units) << bytes << " bytes";
+    owner.flush(c, block);
+    slab_release_empty(owner);
+    EXPECT_EQ(dense_wide_units(), before) << bytes << " bytes";
+  }
+}
+
 /* What dense.h is told: a slab counts until all of its blocks are out, for the first time and for good. */
 TEST_F(Slab, ASlabIsUnfilledUntilItWasFullOnce) {
   for (unsigned c : kClasses) {

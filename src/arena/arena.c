@@ -333,10 +333,23 @@ static void give(unit_t first, size_t units, bool is_clean) {
 void arena_give(unit_t first, size_t units) { give(first, units, false); }
 void arena_give_clean(unit_t first, size_t units) { give(first, units, true); }
 
+static bool is_dirty_mostly(unit_t first, size_t units) { return dirty_count(first, units) > units / 2; }
+
+/* Whether a run that grows by so much is better copied into what is dirty than extended into what is not, beside which the
+ * other would stay resident. Not one that grows by little: to copy it takes longer than to fault that in. */
+static bool had_better_move(unit_t behind, size_t old_units, size_t more) {
+  zone_id_t zone = zone_of(behind - 1);
+  if (zone != ZONE_SMALL || more < old_units / 2 || dirty_units() < old_units + more) return false;
+  if (zone_free_units_behind(behind) >= more && is_dirty_mostly(behind, more)) return false;
+  unit_t other = zone_find(zone, old_units + more, 1);
+  return other != 0 && is_dirty_mostly(other, old_units + more);
+}
+
 /* Under the gate. At the end of the zone there is always more, if the system grants it. */
 static bool extend(unit_t first, size_t old_units, size_t new_units) {
   unit_t behind = (unit_t)(first + old_units);
   size_t more = new_units - old_units;
+  if (had_better_move(behind, old_units, more)) return false;
   bool there = zone_free_units_behind(behind) >= more ||
                (may_grow(more) && zone_grow_behind(behind, more, kept_used_units()) &&
                 zone_free_units_behind(behind) >= more);

@@ -2,6 +2,7 @@
 #include "dense.h"
 
 #include "../support/limit.h"
+#include "pages.h"
 #include "zone.h"
 
 enum {
@@ -50,12 +51,6 @@ size_t dense_wide_units(void) {
   return units > 0 ? (size_t)units : 0;
 }
 
-static bool is_resident(unit_t unit, size_t offset) {
-  unsigned char resident = 0;
-  size_t page = os_page_bytes();
-  return os_resident_pages(map_address(unit) + align_down(offset, page), page, &resident) && (resident & 1) != 0;
-}
-
 /* Whether what is in use of the witness is resident, but for a little. */
 static bool is_dense(void) {
   unit_t step = (witness.end - witness.first) / PROBES, probed = 0, resident = 0;
@@ -66,7 +61,7 @@ static bool is_dense(void) {
     size_t offset = (i * 5 + 3) % PROBES * (UNIT_BYTES / PROBES);
     if (zone_is_free(unit)) continue;
     probed++;
-    resident += is_resident(unit, offset);
+    resident += page_is_resident(map_address(unit) + offset);
   }
   return probed > 0 && resident >= probed - probed / 4;
 }

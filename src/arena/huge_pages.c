@@ -4,6 +4,7 @@
 #include "../os/os.h"
 #include "../support/limit.h"
 #include "arena.h"
+#include "pages.h"
 
 enum {
   PROBES = 4,
@@ -94,11 +95,7 @@ static bool spend(size_t superslabs) {
 }
 
 /* By its last page, as memory is mostly filled from the start. */
-static bool is_used(size_t number) {
-  unsigned char resident = 0;
-  size_t page = os_page_bytes();
-  return os_resident_pages(address(number + 1) - page, page, &resident) && (resident & 1) != 0;
-}
+static bool is_used(size_t number) { return page_is_resident(address(number + 1) - 1); }
 
 /* That it is not dense says nothing: it may not be filled yet. */
 static void learn_from_newest(void) {

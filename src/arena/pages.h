@@ -13,6 +13,13 @@
 
 HAK_C_BEGIN
 
+/* Whether that page is in memory. false where the system does not say. */
+HAK_INLINE bool page_is_resident(char *at) {
+  unsigned char resident = 0;
+  size_t page = os_page_bytes();
+  return os_resident_pages((char *)align_down((uintptr_t)at, page), page, &resident) && (resident & 1) != 0;
+}
+
 /* Makes memory read as zero, whole pages, without making pages resident that are
  * not. */
 void pages_clear(void *at, size_t bytes);

@@ -15,6 +15,13 @@ size_t capacity_budget(size_t threads, bool is_attended) {
   return max_size((is_attended ? BUDGET_BYTES : BUDGET_UNATTENDED_BYTES) / threads, BUDGET_LEAST_BYTES);
 }
 
+size_t capacity_large(size_t needed_bytes, size_t others_bytes, unsigned looked_at, unsigned resident) {
+  if (looked_at > 0 && resident == 0) return SIZE_MAX;
+  size_t floor = looked_at > 0 ? LARGE_FLOOR_BYTES / resident * looked_at : LARGE_FLOOR_BYTES;
+  size_t most = needed_bytes / 5 * 4; /* four times the fifth that is out */
+  return max_size(most - min_size(others_bytes, most), floor);
+}
+
 /* A tiny block is a bit; a mid one is a good part of a slab, which comes and goes; a
  * large one is a slab. */
 size_t capacity_block_cost(unsigned size_class) {

@@ -64,7 +64,11 @@ typedef struct heap {
       uint32_t id_word;                              /* owner.id as a page-map word with kind 0; HEAP_SAMPLES */
       uint32_t events;                               /* batch boundaries, to look at the clock now and then */
       size_t capacity_bytes;                         /* all magazines' capacity in blocks' bytes */
-      uint32_t hand;                                 /* class that was looked at last for room in the budget */
+      size_t large_capacity_bytes;                   /* those of large blocks */
+      uint32_t hand, large_hand;                     /* classes that were looked at last for room in the budget */
+      /* Of room.c: large blocks that it might have looked at, and pages of those that it did. */
+      uint32_t looks;
+      uint16_t pages_looked_at, pages_resident;
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */
       uint32_t decay_classes, decay_turn;

@@ -7,8 +7,8 @@
 #include "../slab/pool.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
-#include "bell.h"
 #include "capacity.h"
+#include "room.h"
 #include "sample.h"
 #include "travel.h"
 
@@ -23,8 +23,6 @@ enum { BORROWED_SHARED = 4 };
 enum { SHARED_VISITS_LEAST = 256 };
 enum { HAND_STEPS = 24 };
 enum { STAND_INS_MOST = 2 };
-
-static size_t budget(void) { return capacity_budget(pool_attached_count(), bell_has_listener()); }
 
 HAK_INLINE size_t array_bytes(size_t capacity) { return max_size((capacity + 1) * sizeof(void *), HAK_CACHE_LINE); }
 
@@ -66,27 +64,52 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
   m->capacity = (uint16_t)capacity;
   uint64_t bit = (uint64_t)1 << size_class % 64, *arrays = &heap->arrays[size_class / 64];
   *arrays = capacity > 0 ? *arrays | bit : *arrays & ~bit;
-  heap->capacity_bytes += (capacity - old_capacity) * size_classes[size_class].block_bytes;
+  room_note(heap, size_class, (capacity - old_capacity) * size_classes[size_class].block_bytes);
   if (old_capacity > 0) give_array(heap, old, old_capacity);
   return true;
 }
 
-/* Widens the magazine if the budget allows, making room by shrinking others that
- * were not used lately: the clock algorithm, a few steps of its hand at a time. */
-static bool widen(heap_t *heap, unsigned size_class, size_t capacity) {
-  size_t more = capacity - heap->magazines[size_class].capacity, most = more > 0 ? budget() : 0;
-  if (more == 0 || more * size_classes[size_class].block_bytes > most) return false;
-  size_t more_bytes = more * size_classes[size_class].block_bytes;
-  for (int step = 0; step < HAND_STEPS && heap->capacity_bytes + more_bytes > most; step++) {
-    unsigned c = heap->hand = (heap->hand == 0 ? SIZE_CLASS_COUNT : heap->hand) - 1;
+/* Capacity of the magazines of some classes, from `first` on. */
+typedef struct {
+  unsigned first;
+  size_t *bytes;
+  uint32_t *hand;
+} share_t;
+
+/* Whether there is room for more; made by shrinking magazines that were not used lately: the clock
+ * algorithm, a few steps of its hand at a time. */
+HAK_INLINE bool make_room(heap_t *heap, share_t share, unsigned size_class, size_t more_bytes, size_t most) {
+  if (more_bytes > most) return false;
+  for (int step = 0; step<HAND_STEPS && * share.bytes + more_bytes> most; step++) {
+    unsigned c = *share.hand = (*share.hand <= share.first ? SIZE_CLASS_COUNT : *share.hand) - 1;
     magazine_t *m = &heap->magazines[c];
     if (c == size_class || m->capacity <= capacity_least(c)) continue;
     if (!m->used) magazine_shrink(heap, c);
     m->used = false; /* a second chance, then its turn comes */
   }
-  /* Small blocks' first magazines are too little to be refused. */
-  bool fits = heap->capacity_bytes + more_bytes <= most || capacity <= capacity_least(size_class);
-  return fits && set_capacity(heap, size_class, capacity);
+  return *share.bytes + more_bytes <= most;
+}
+
+static HAK_NOINLINE bool has_room_for_large(heap_t *heap, unsigned size_class, size_t more_bytes, void *block) {
+  if (heap->large_capacity_bytes + more_bytes <= LARGE_FLOOR_BYTES) return true;
+  if (block != NULL) room_look_again(heap, size_class, block);
+  share_t large = {MID_CLASS_END, &heap->large_capacity_bytes, &heap->large_hand};
+  return make_room(heap, large, size_class, more_bytes, room_for_large(heap));
+}
+
+static bool has_room(heap_t *heap, unsigned size_class, size_t more_bytes, void *block) {
+  if (size_class_is_single(size_class) && !has_room_for_large(heap, size_class, more_bytes, block)) return false;
+  share_t all = {0, &heap->capacity_bytes, &heap->hand};
+  return make_room(heap, all, size_class, more_bytes, room_in_all());
+}
+
+/* Widens the magazine if there is room; `block`: that is to go there, or NULL. Small blocks' first magazines are
+ * too little to be refused. */
+static bool widen(heap_t *heap, unsigned size_class, size_t capacity, void *block) {
+  size_t more = capacity - heap->magazines[size_class].capacity;
+  if (more == 0) return false;
+  bool fits = has_room(heap, size_class, more * size_classes[size_class].block_bytes, block);
+  return (fits || capacity <= capacity_least(size_class)) && set_capacity(heap, size_class, capacity);
 }
 
 size_t magazine_shrink(heap_t *heap, unsigned size_class) {
@@ -171,7 +194,7 @@ HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool may_share, bool 
   magazine_t *m = &heap->magazines[size_class];
   bool is_shared = HAK_UNLIKELY(may_share) && note_sharing(heap, size_class);
   if (!is_shared || m->capacity == 0)
-    widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed, m->gave));
+    widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed, m->gave), NULL);
   m->missed = m->used = true;
   size_t wanted = capacity_refill(m->capacity);
   if (wanted == 1) {
@@ -280,8 +303,9 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
   m->gave = true;
+  room_look_first(heap, size_class, block);
   bool is_first = m->capacity == 0, stays = !is_first && shares(heap, size_class);
-  bool is_wider = !stays && widen(heap, size_class, travel_capacity_when_full(heap, size_class, block));
+  bool is_wider = !stays && widen(heap, size_class, travel_capacity_when_full(heap, size_class, block), block);
   if (!is_wider && !is_first) {
     size_t count = capacity_flush(size_class, m->capacity);
     if (HAK_UNLIKELY(m->travels > 0)) send(heap, size_class, count);
@@ -334,14 +358,16 @@ static void check_blocks(const heap_t *heap, unsigned size_class, size_t count) 
 }
 
 void magazines_check(const heap_t *heap) {
-  size_t capacity_bytes = 0;
+  size_t capacity_bytes = 0, large_bytes = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
     void **slots = magazine_slots(heap, c);
     size_t count = magazine_count(heap, c);
     HAK_CHECK(slots[0] == NULL && count <= heap->magazines[c].capacity);
     HAK_CHECK((heap->arrays[c / 64] >> c % 64 & 1) == (heap->magazines[c].capacity > 0));
-    capacity_bytes += (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
+    size_t bytes = (size_t)heap->magazines[c].capacity * size_classes[c].block_bytes;
+    capacity_bytes += bytes;
+    if (size_class_is_single(c)) large_bytes += bytes;
     if (error_ends_program()) check_blocks(heap, c, count);
   }
-  HAK_CHECK(capacity_bytes == heap->capacity_bytes);
+  HAK_CHECK(capacity_bytes == heap->capacity_bytes && large_bytes == heap->large_capacity_bytes);
 }

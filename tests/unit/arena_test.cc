@@ -395,6 +395,24 @@ TEST_F(Arena, WhatWasMappedForARunThatIsRefusedIsGivenBack) {
 }
 #endif
 
+/* What is dirty would stay resident beside what is taken anew. */
+TEST_F(Arena, WhatGrowsByMuchMovesWhereDirtyUnitsWait) {
+  const unit_t dirty = take(ZONE_SMALL, 17), run = take(ZONE_SMALL, 8);
+  arena_purge(0);
+  give(dirty);
+  EXPECT_FALSE(extend(run, 16));
+  EXPECT_FALSE(extend(run, 12));
+  ASSERT_TRUE(extend(run, 10)) << "a copy takes longer";
+  arena_purge(0);
+  ASSERT_TRUE(extend(run, 18)) << "nothing is dirty";
+  map_split_run(run, 10, 8);
+  hak_test::write_words(run + 10, 8, 0);
+  arena_give(run + 10, 8);
+  held[run].units = 10;
+  give(take(ZONE_SMALL, 17));
+  EXPECT_TRUE(extend(run, 18)) << "what it grows into is dirty";
+}
+
 TEST_F(Arena, WhatCannotBeIsRefused) {
   EXPECT_EQ(arena_take(ZONE_SMALL, size_t{1} << 40, 1, nullptr), 0u);
   EXPECT_EQ(arena_take(ZONE_HUGE, 1, size_t{1} << 33, nullptr), 0u);

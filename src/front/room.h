@@ -1,0 +1,41 @@
+/*
+ * Room: how much the magazines of a heap may hold, by what they hold already and what is known of
+ * the thread. capacity.h has the rules.
+ *
+ * Of large blocks a thread would come to have one of each size that it ever used, of which it uses
+ * a few at a time. Where it writes to most of their pages, as programs do, that is memory, and a
+ * block that the arena has to find costs little beside: so magazines hold no more than
+ * a few times what is out. Where it writes to a page here and there, the arena costs more than all the
+ * rest, and would give out places that were never written to: so they hold what they can. Which
+ * it is, pages of blocks show that the thread has freed.
+ *
+ * The heap's own thread calls these, between thread_enter and thread_leave.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_ROOM_H
+#define HAK_ROOM_H
+
+#include "heap.h"
+
+HAK_C_BEGIN
+
+/* A magazine's capacity has changed. */
+void room_note(heap_t *heap, unsigned size_class, size_t more_bytes);
+
+/* What all magazines of a heap may hold, in bytes of blocks; and what those of large ones may. */
+size_t room_in_all(void);
+size_t room_for_large(const heap_t *heap);
+
+/* A large block is freed, and its magazine has no place: how much of the first ones is resident. */
+void room_look_first_now(heap_t *heap, unsigned size_class, void *block);
+enum { ROOM_PAGES_OF_ONE = 2, ROOM_BLOCKS_KNOWN = 4 };
+HAK_INLINE void room_look_first(heap_t *heap, unsigned size_class, void *block) {
+  if (HAK_UNLIKELY(size_class_is_single(size_class)) && heap->pages_looked_at < ROOM_PAGES_OF_ONE * ROOM_BLOCKS_KNOWN)
+    room_look_first_now(heap, size_class, block);
+}
+/* The same, and it matters: how much of some is. */
+void room_look_again(heap_t *heap, unsigned size_class, void *block);
+
+HAK_C_END
+#endif

@@ -259,9 +259,9 @@ static void *grow_single(void *block, uint32_t word, size_t bytes) {
   size_t old_bytes = size_classes[word_kind(word)].block_bytes;
   if (bytes <= LARGE_MAX_BYTES) return slab_extend_single(slab, word, size_class_above_tiny(bytes)) ? block : NULL;
   if (!slab_claim_single(slab, word)) return NULL;
-  bool is_lost;
-  void *moved = huge_from_run(block, old_bytes, bytes, &is_lost);
-  if (is_lost) return moved;
+  huge_source_t source;
+  void *moved = huge_from_run(block, old_bytes, bytes, &source);
+  if (source == HUGE_SOURCE_LOST) return moved;
   slab_unclaim_single(slab, word);
   if (moved != NULL) alloc_free(block);
   return moved;

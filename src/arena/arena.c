@@ -28,6 +28,7 @@ enum {
    * process meanwhile. */
   PURGE_UNITS = SUPERSLAB_UNITS,
   PURGE_CALLS = 32,
+  GROWN_MOST_UNITS = 256, /* of blocks that have grown, dirty at most */
 };
 
 /* All state of this file; guarded by arena_gate unless said otherwise. */
@@ -39,16 +40,47 @@ static struct {
   bool has_forked;       /* this process is a child: see arena_after_fork */
 } arena;
 
+bool arena_has_grown(unit_t first, size_t units) {
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    if (map_has_grown(c.number)) return true;
+  }
+  return false;
+}
+
+/* Units that are the caller's have been mapped anew. */
+static void note_anew(unit_t first, size_t units) {
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    map_note_huge_page(c.number, false);
+    if (c.mask == UINT32_MAX) map_note_grown(c.number, false);
+  }
+}
+
+/* To the system, pages that were moved stay those of another place: what lies beside them is another mapping,
+ * of which a process may have 65 530, for as long as they are mapped. So where a block has grown, pages are not
+ * purged but mapped anew, also those that are locked. If that is refused, they go as others do. */
+static purge_t purge_pages(void *at, size_t bytes) {
+  unit_t first = (unit_t)map_unit_of(at);
+  size_t units = bytes >> UNIT_SHIFT;
+  if (HAK_UNLIKELY(arena_has_grown(first, units))) {
+    if (map_commit_again(at, bytes)) {
+      note_anew(first, units);
+      return PURGE_DONE;
+    }
+    if (!os_is_readable(at)) return PURGE_LOST;
+  }
+  return os_purge(at, bytes) ? PURGE_DONE : PURGE_REFUSED;
+}
+
 /* With the bitmaps of slabs that may have been there: a 64th of the memory, where blocks
  * are small. */
-static bool purge_slabs(void *at, size_t bytes) {
+static purge_t purge_slabs(void *at, size_t bytes) {
   unit_t first = (unit_t)map_unit_of(at);
   FOR_EACH_SUPERSLAB(c, first, bytes >> UNIT_SHIFT) {
     if (c.mask != UINT32_MAX) dense_thins_out(c.number * SUPERSLAB_UNITS, 1);
   }
-  if (!os_purge(at, bytes)) return false;
-  map_purge_bitmaps(first, bytes >> UNIT_SHIFT);
-  return true;
+  purge_t purged = purge_pages(at, bytes);
+  if (purged == PURGE_DONE) map_purge_bitmaps(first, bytes >> UNIT_SHIFT);
+  return purged;
 }
 
 static const zone_kind_t zone_kinds[ZONE_COUNT] = {
@@ -57,7 +89,7 @@ static const zone_kind_t zone_kinds[ZONE_COUNT] = {
                     .purge = purge_slabs,
                     .step_units = dense_step_units,
                     .wants_huge_pages = dense_wants_huge_pages},
-    [ZONE_HUGE] = {.granule_units = SUPERSLAB_UNITS, .commit = map_commit_units, .purge = os_purge},
+    [ZONE_HUGE] = {.granule_units = SUPERSLAB_UNITS, .commit = map_commit_units, .purge = purge_pages},
 };
 
 bool arena_is_ready(void) { return HAK_LIKELY(atomic32_load_acquire(&arena.is_ready)); }
@@ -123,6 +155,7 @@ static void watch_limits(void) {
 
 static void give_dirty(unit_t first, size_t units) {
   uint64_t now_ms = os_now_ms();
+  kept_note_full();
   kept_note_given(units);
   give_units(first, units);
   charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
@@ -132,10 +165,8 @@ static void give_dirty(unit_t first, size_t units) {
 
 static void give_clean(unit_t first, size_t units) {
   kept_note_given(units);
-  FOR_EACH_SUPERSLAB(c, first, units) {
-    map_note_huge_page(c.number, false);
-    if (c.mask == UINT32_MAX) map_superslab(c.number)->has_slack = false;
-  }
+  note_anew(first, units);
+  FOR_EACH_SUPERSLAB(c, first, units) if (c.mask == UINT32_MAX) map_superslab(c.number)->has_slack = false;
   give_units(first, units);
   charge_gone(units);
   watch_limits();
@@ -306,6 +337,29 @@ void arena_clear_stale(unit_t first, size_t units) {
   }
 }
 
+size_t arena_stale_units(unit_t first, size_t units) {
+  size_t count = 0;
+  enter(); /* other bits of the masks belong to others */
+  FOR_EACH_SUPERSLAB(c, first, units) count += (size_t)__builtin_popcount(map_superslab(c.number)->stale & c.mask);
+  arena_leave();
+  return count;
+}
+
+void arena_note_grown(unit_t first, size_t units) {
+  enter();
+  dirty_note_grown(first, units);
+  arena_leave();
+}
+
+bool arena_keeps_grown(unit_t first, size_t units) {
+  if (HAK_UNLIKELY(!enter_soon())) return false;
+  kept_note_full();
+  bool keeps = dirty_grown_units() + units <= profile_keep(GROWN_MOST_UNITS) && kept_over_lately() == 0;
+  if (keeps) dirty_note_grown(first, units);
+  arena_leave();
+  return keeps;
+}
+
 bool arena_widen_end(unit_t first, size_t units, bool wanted) {
   size_t end = first + units, number = end / SUPERSLAB_UNITS;
   uint32_t mask = bit_range32(0, end % SUPERSLAB_UNITS);
@@ -379,16 +433,24 @@ static size_t claim(uint64_t until_ms, size_t most, unit_t *first) {
   return units;
 }
 
+/* Nothing is mapped there any more: in use for good, as what huge.c has lost. */
+static HAK_COLD void keep_lost(unit_t first, size_t units) {
+  map_record(first)->run_units = (uint32_t)units;
+  map_write_words(first, 0, units, word_make(0, KIND_INNER));
+  kept_note_taken(units, units);
+}
+
 /* `rest`: units behind them that stay claimed, a run of their own from now on; in a child
  * that is forked meanwhile, for good. */
-static void hand_back(unit_t first, size_t units, size_t rest, bool purged) {
+static void hand_back(unit_t first, size_t units, size_t rest, purge_t purged) {
   enter();
   if (rest > 0) map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
-  give_units(first, units);
-  if (purged) {
+  if (purged == PURGE_LOST) keep_lost(first, units);
+  else give_units(first, units);
+  if (purged == PURGE_DONE) {
     kept_note_purged(units);
     charge_gone(units);
-  } else {
+  } else if (purged == PURGE_REFUSED) {
     charge_dirty(first, units, dirty_add(first, units, os_now_ms()) - units); /* last in the list: others' turn */
   }
   if (rest == 0 && arena.purges_ended < arena.purges_begun) arena.purges_ended++; /* a child has forgotten it */
@@ -398,10 +460,10 @@ static void hand_back(unit_t first, size_t units, size_t rest, bool purged) {
 /* Where the system refuses, one locked page may be the reason: the others go. `rest`: as
  * in hand_back. Returns the units that went. */
 static size_t purge_claimed(unit_t first, size_t units, size_t rest) {
-  bool purged = zone_look(zone_of(first))->kind->purge(map_address(first), units << UNIT_SHIFT);
-  if (purged || units == 1) {
+  purge_t purged = zone_look(zone_of(first))->kind->purge(map_address(first), units << UNIT_SHIFT);
+  if (purged != PURGE_REFUSED || units == 1) {
     hand_back(first, units, rest, purged);
-    return purged ? units : 0;
+    return purged == PURGE_DONE ? units : 0;
   }
   size_t half = units / 2;
   size_t purged_first = purge_claimed(first, half, units - half + rest);
@@ -475,6 +537,15 @@ size_t arena_relieve_now(size_t freed_units) {
   note_strain(now_ms);
   arena_leave();
   return purged;
+}
+
+size_t arena_relieve_growth(size_t units) {
+  if (!enter_soon()) return 0;
+  size_t over = kept_over_lately(), dirty = dirty_units();
+  arena_leave();
+  if (over == 0) return 0;
+  return tally_add(TALLY_STRAINED,
+                   purge(UINT64_MAX, min_size(over, units), PURGE_CALLS, keep_given, dirty - min_size(dirty, over)));
 }
 
 void arena_keep(size_t bytes) {

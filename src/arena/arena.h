@@ -49,6 +49,16 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
 /* Writes zeroes over those units of a run that did not read as zero when it was
  * taken: a calloc touches no page more than it must. */
 void arena_clear_stale(unit_t first, size_t units);
+/* How many of those units of a run did not, so that pages lie there already. */
+size_t arena_stale_units(unit_t first, size_t units);
+/* A run gets what a block holds that grows: pages may be moved to it. What is free of its SuperSlabs is
+ * given back to the system by being mapped anew, until all of one is. */
+void arena_note_grown(unit_t first, size_t units);
+bool arena_has_grown(unit_t first, size_t units);
+/* Whether a run that such a block has had is to be given back as it is, for the next one to find its pages:
+ * there is little of that, and no more in use and dirty together than was in use lately. If not, the caller
+ * maps it anew. Without waiting for the gate. */
+bool arena_keeps_grown(unit_t first, size_t units);
 /* Whether a huge page is to lie behind the SuperSlab that a run ends inside of, and does not begin
  * inside of; what is free of that is slack while one does. Only where nothing else is in it and
  * nothing resident. Returns whether that is news to the system, which the caller tells. */
@@ -81,6 +91,9 @@ bool arena_has(size_t unit);
  * purge: all but `keep_bytes`; as the program asks, or for another reason. */
 size_t arena_tick(uint64_t now_ms);
 size_t arena_relieve_now(size_t freed_units);
+/* A block has grown by so many units: where that makes a new peak, dirty ones go for it, no more than they are.
+ * Returns the bytes. */
+size_t arena_relieve_growth(size_t units);
 size_t arena_yield(size_t freed_units);
 size_t arena_purge_for(tally_t reason, size_t keep_bytes);
 HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_TRIMMED, keep_bytes); }

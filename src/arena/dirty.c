@@ -7,6 +7,7 @@
 static struct {
   uint32_t oldest, newest;
   size_t units;
+  size_t grown_units; /* of these, where a block that grew has been */
 } list;
 
 /* See dirty_add_slack; 0 is none. */
@@ -27,6 +28,11 @@ static void list_append(uint32_t number) {
   list.newest = number;
 }
 
+static void count(uint32_t number, size_t units) {
+  list.units += units;
+  if (HAK_UNLIKELY(map_has_grown(number))) list.grown_units += units;
+}
+
 /* Some free units, and with slack all: what was never used goes with what was. */
 static void add(uint32_t number, uint32_t some, uint64_t now_ms) {
   superslab_t *s = map_superslab(number);
@@ -36,7 +42,7 @@ static void add(uint32_t number, uint32_t some, uint64_t now_ms) {
   s->dirty |= added;
   s->dirtied_ms = now_ms;
   list_append(number);
-  list.units += (size_t)__builtin_popcount(added);
+  count(number, (size_t)__builtin_popcount(added));
 }
 
 size_t dirty_add(unit_t first, size_t units, uint64_t now_ms) {
@@ -79,9 +85,9 @@ size_t dirty_take(unit_t first, size_t units) {
     if (stale == 0) continue;
     s->dirty &= ~stale;
     taken += (size_t)__builtin_popcount(stale);
+    count(c.number, -(size_t)__builtin_popcount(stale));
     if (s->dirty == 0) list_remove(c.number);
   }
-  list.units -= taken;
   return taken;
 }
 
@@ -90,6 +96,15 @@ size_t dirty_count(unit_t first, size_t units) {
   FOR_EACH_SUPERSLAB(c, first, units) count += (size_t)__builtin_popcount(map_superslab(c.number)->dirty & c.mask);
   return count;
 }
+
+void dirty_note_grown(unit_t first, size_t units) {
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    if (map_has_grown(c.number)) continue;
+    map_note_grown(c.number, true);
+    list.grown_units += (size_t)__builtin_popcount(map_superslab(c.number)->dirty);
+  }
+}
+size_t dirty_grown_units(void) { return list.grown_units; }
 
 size_t dirty_units(void) { return list.units; }
 uint64_t dirty_oldest_ms(void) { return list.oldest != 0 ? map_superslab(list.oldest)->dirtied_ms : UINT64_MAX; }
@@ -108,13 +123,15 @@ size_t dirty_oldest_row(uint64_t until_ms, size_t most, unit_t *first) {
 }
 
 void dirty_check(size_t superslabs, size_t units) {
-  size_t listed = 0;
+  size_t listed = 0, grown = 0;
   uint64_t last_ms = 0;
   for (uint32_t n = list.oldest, before = 0; n != 0; before = n, n = map_superslab(n)->dirty_next) {
     const superslab_t *s = map_superslab(n);
     HAK_CHECK(s->dirty_previous == before && s->dirty != 0 && s->dirtied_ms >= last_ms);
     last_ms = s->dirtied_ms;
     listed++;
+    if (map_has_grown(n)) grown += (size_t)__builtin_popcount(s->dirty);
   }
+  HAK_CHECK(grown == list.grown_units);
   HAK_CHECK(listed == superslabs && list.units == units);
 }

@@ -5,8 +5,9 @@
  * last given back; SuperSlabs with dirty units are in a list by that time. So a
  * SuperSlab in which units come and go stays as a whole.
  *
- * Everything here is guarded by the arena's gate. Invariant: used & dirty = 0, and a
- * SuperSlab is in the list <=> its dirty != 0.
+ * Everything here is guarded by the arena's gate. Invariant: used & dirty = 0, a
+ * SuperSlab is in the list <=> its dirty != 0, and grown units are the dirty ones of
+ * SuperSlabs that have grown.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -30,6 +31,10 @@ size_t dirty_add_slack(uint64_t now_ms, unit_t *first);
  * Returns how many were. */
 size_t dirty_take(unit_t first, size_t units);
 size_t dirty_units(void);
+/* A block that grew lies there: what of these SuperSlabs is dirty, now or later, counts as grown, until
+ * all of one has been mapped anew (map_note_grown). */
+void dirty_note_grown(unit_t first, size_t units);
+size_t dirty_grown_units(void);
 /* How many of those units are. */
 size_t dirty_count(unit_t first, size_t units);
 /* When the oldest became so; UINT64_MAX if there are none. */

@@ -16,7 +16,6 @@ static unit_t take(size_t units, size_t alignment, bool *is_zero) {
   unit_t first = arena_take(ZONE_HUGE, units, align_units, is_zero);
   if (first == 0 && must_units < align_units) first = arena_take(ZONE_HUGE, units, must_units, is_zero);
   if (first == 0) return 0;
-  map_record(first)->huge.moved = false;
   map_record(first)->huge.asked_units = (uint32_t)units;
   map_write_words(first, 0, units, word_make(0, KIND_INNER));
   return first;
@@ -31,10 +30,9 @@ static void publish(unit_t first) { atomic32_store_release(map_word(first), word
  * stays out of use. */
 static void lose(unit_t first, size_t units) { map_write_words(first, 0, units, word_make(0, KIND_INNER)); }
 
-static void give(unit_t first) {
-  size_t units = map_record(first)->run_units;
-  map_write_words(first, 1, units, 0);
-  if (!map_record(first)->huge.moved) {
+/* Most that blocks leave which grow beside each other is not what the next ones need. */
+static void give_grown(unit_t first, size_t units) {
+  if (arena_keeps_grown(first, units)) {
     arena_give(first, units);
   } else if (map_commit_again(map_address(first), units << UNIT_SHIFT)) {
     arena_give_clean(first, units);
@@ -43,6 +41,14 @@ static void give(unit_t first) {
   } else {
     lose(first, units);
   }
+}
+
+static void give(unit_t first, huge_source_t state) {
+  size_t units = map_record(first)->run_units;
+  map_write_words(first, 1, units, 0);
+  if (state == HUGE_SOURCE_CLEAN) arena_give_clean(first, units);
+  else if (arena_has_grown(first, units)) give_grown(first, units);
+  else arena_give(first, units);
 }
 
 void *huge_alloc(size_t bytes, size_t alignment, bool zeroed) {
@@ -69,7 +75,7 @@ bool huge_free(void *address) {
   size_t units = map_record(first)->run_units; /* not before: another thread may have freed it, too */
   HAK_PROBE(huge_give, address, units << UNIT_SHIFT);
   huge_pages_learn(first, units);
-  give(first);
+  give(first, HUGE_SOURCE_THERE);
   arena_relieve(units);
   arena_tick(os_now_ms());
   return true;
@@ -84,7 +90,8 @@ static unit_t take_for_growth(size_t units) {
 
 /* Where the contents are, and what is left to be had. */
 typedef enum {
-  MOVE_DONE,
+  MOVE_DONE,             /* and nothing of the source's was copied                   */
+  MOVE_COPIED,           /* all or a part of it                                      */
   MOVE_SOURCE_LOST,      /* the contents are at the destination                 */
   MOVE_DESTINATION_LOST, /* the contents are at the source                      */
 } move_t;
@@ -101,7 +108,7 @@ static move_t move_contents(char *to, char *from, size_t bytes) {
     return MOVE_DESTINATION_LOST;
   if (moved == OS_MOVE_UNTRIED || bytes <= OS_HUGE_PAGE_BYTES) {
     memcpy(to, from, bytes);
-    return MOVE_DONE;
+    return MOVE_COPIED;
   }
   size_t head = align_up(bytes / 2, OS_HUGE_PAGE_BYTES);
   move_t first = move_contents(to, from, head);
@@ -110,24 +117,43 @@ static move_t move_contents(char *to, char *from, size_t bytes) {
   /* Half of the contents would be here and half there. But what could be mapped again
    * once can be so again. */
   HAK_CHECK(second != MOVE_DESTINATION_LOST);
-  return first != MOVE_DONE ? first : second;
+  return first > second ? first : second;
 }
 
-void *huge_from_run(void *from, size_t length, size_t bytes, bool *from_is_lost) {
-  *from_is_lost = false;
+/* Where at least half of the place holds pages already, copying takes little new memory, and no page is faulted in
+ * twice: those of the place would go, and those of the source be missed by the next block there. */
+static bool is_better_copied(unit_t to, size_t units) {
+  enum { COPY_MOST_UNITS = 256 };
+  return units <= COPY_MOST_UNITS && 2 * arena_stale_units(to, units) >= units;
+}
+
+/* The run is taken. false: it is lost, and the contents are where they were. */
+static bool take_over(unit_t to, char *from, size_t bytes, huge_source_t *source) {
+  size_t units = map_units_for(bytes), run_units = map_record(to)->run_units;
+  arena_note_grown(to, run_units);
+  if (is_better_copied(to, units)) {
+    huge_pages_use(to, run_units);
+    memcpy(map_address(to), from, bytes);
+    return true;
+  }
+  move_t moved = move_contents(map_address(to), from, bytes);
+  if (moved == MOVE_DESTINATION_LOST) return false;
+  if (moved == MOVE_DONE) *source = HUGE_SOURCE_CLEAN;
+  if (moved == MOVE_SOURCE_LOST) *source = HUGE_SOURCE_LOST;
+  huge_pages_moved((unit_t)map_unit_of(from), to, units);
+  huge_pages_use((unit_t)(to + units), run_units - units);
+  return true;
+}
+
+void *huge_from_run(void *from, size_t length, size_t bytes, huge_source_t *source) {
+  *source = HUGE_SOURCE_THERE;
   unit_t to = take_for_growth(map_units_for(bytes));
   if (to == 0) return NULL;
   map_record(to)->huge.asked_units = (uint32_t)map_units_for(bytes);
-  map_record(to)->huge.moved = true;
-  size_t kept = min_size(length, bytes);
-  move_t moved = move_contents(map_address(to), from, kept);
-  if (moved == MOVE_DESTINATION_LOST) {
+  if (!take_over(to, from, min_size(length, bytes), source)) {
     lose(to, map_record(to)->run_units);
     return NULL;
   }
-  *from_is_lost = moved == MOVE_SOURCE_LOST;
-  huge_pages_moved((unit_t)map_unit_of(from), to, map_units_for(kept));
-  huge_pages_use((unit_t)(to + map_units_for(kept)), map_record(to)->run_units - map_units_for(kept));
   publish(to);
   return map_address(to);
 }
@@ -149,8 +175,19 @@ static void shrink(unit_t first, size_t old_units, size_t new_units) {
   unit_t tail = (unit_t)(first + new_units);
   map_write_words(tail, 0, 1, 0);
   map_split_run(first, new_units, surplus);
-  map_record(tail)->huge.moved = map_record(first)->huge.moved;
-  give(tail);
+  give(tail, HUGE_SOURCE_THERE);
+}
+
+/* The block is elsewhere now. */
+static void leave(unit_t first, huge_source_t source) {
+  size_t units = map_record(first)->run_units;
+  if (source == HUGE_SOURCE_THERE) {
+    huge_pages_learn(first, units);
+    arena_note_grown(first, units); /* for the next one that grows, as what that one leaves */
+  }
+  map_write_words(first, 0, 1, 0);
+  give(first, source);
+  arena_relieve(units);
 }
 
 void *huge_realloc(void *address, size_t bytes) {
@@ -161,24 +198,24 @@ void *huge_realloc(void *address, size_t bytes) {
   if (new_units > UINT32_MAX / 2 || !claim(first, word_make(0, KIND_INNER))) return NULL;
   size_t old_units = map_record(first)->run_units;
   void *result = address;
-  bool stays = true, is_lost = false;
+  bool stays = true;
+  huge_source_t source = HUGE_SOURCE_THERE;
   if (new_units <= old_units) {
     shrink(first, old_units, new_units);
   } else if (!grow_in_place(first, old_units, new_units)) {
-    result = huge_from_run(address, old_units << UNIT_SHIFT, bytes, &is_lost);
+    result = huge_from_run(address, old_units << UNIT_SHIFT, bytes, &source);
     stays = result == NULL;
     if (stays) new_units = map_record(first)->huge.asked_units;
   }
   if (stays) {
     map_record(first)->huge.asked_units = (uint32_t)new_units;
     publish(first);
-  } else if (is_lost) {
+  } else if (source == HUGE_SOURCE_LOST) {
     lose(first, old_units);
   } else {
-    map_write_words(first, 0, 1, 0);
-    give(first); /* it is empty now: nothing to learn */
-    arena_relieve(old_units);
+    leave(first, source);
   }
+  if (result != NULL && new_units > old_units) arena_relieve_growth(new_units - old_units);
   return result;
 }
 

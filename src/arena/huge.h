@@ -1,7 +1,8 @@
 /*
  * Huge blocks: each a run of its own in the huge zone, larger than the largest
  * size class or more aligned than a slab can promise. They grow in place where
- * the range behind them is free, else by moving their pages, not their bytes.
+ * the range behind them is free, else by moving their pages, not their bytes; but
+ * bytes are copied to where pages lie already, and nothing is to be gained by moving.
  *
  * A block belongs to its holder, so its record needs no lock. Thread-safe in
  * that sense: different blocks at once.
@@ -24,11 +25,16 @@ bool huge_free(void *address);
  * the old block is as it was; so it is if another thread has freed it. `bytes` may be
  * any size above zero. */
 void *huge_realloc(void *address, size_t bytes);
+/* What has become of the run whose contents were taken over. */
+typedef enum {
+  HUGE_SOURCE_THERE, /* it may hold pages                                                      */
+  HUGE_SOURCE_CLEAN, /* it has been mapped anew                                                */
+  HUGE_SOURCE_LOST,  /* the system has taken away what lay there: the run must stay out of use */
+} huge_source_t;
 /* A huge block of `bytes` that takes over the contents of [from, from + length),
- * moving whole pages where it can; `from` is a run that starts a page, its
- * contents are unspecified afterwards. NULL: `from` is as it was. `from_is_lost`: the
- * system has taken away what lay there, and the run must stay out of use. */
-void *huge_from_run(void *from, size_t length, size_t bytes, bool *from_is_lost);
+ * copying what costs no memory and moving whole pages else where it can; `from` is a run that
+ * starts a page, its contents are unspecified afterwards. NULL: `from` is as it was. */
+void *huge_from_run(void *from, size_t length, size_t bytes, huge_source_t *source);
 /* These two look at a block that they have not claimed: if another thread frees it
  * meanwhile, by mistake, what they say is of no use, and no harm is done. */
 size_t huge_usable_size(const void *address);

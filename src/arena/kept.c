@@ -23,6 +23,7 @@ static struct {
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
   size_t lately_needed; /* the most since then, which is halved at each tick, too */
+  size_t lately_used;   /* so is this, the most in use when some of it was given back */
   uint64_t next_tick_ms;
   uint64_t rests_until_ms;
   bool is_told; /* by the program, how much it wants to stay: */
@@ -63,6 +64,13 @@ void kept_note_taken(size_t units, size_t dirty) {
   kept.reused_units += dirty + missed;
 }
 
+void kept_note_full(void) { kept.lately_used = max_size(kept.lately_used, kept_used_units()); }
+size_t kept_over_lately(void) {
+  size_t used = kept_used_units(), held = used + dirty_units();
+  size_t most = max_size(kept.lately_used, used) + (dirty_floor_bytes >> UNIT_SHIFT);
+  return held > most ? held - most : 0;
+}
+
 void kept_note_given(size_t units) { atomic64_add_alone(&kept.used_units, -units); }
 void kept_note_purged(size_t units) { kept.purged_units += units; }
 
@@ -99,6 +107,7 @@ void kept_age(uint64_t now_ms) {
   kept.reused_units = ticks < 32 ? kept.reused_units >> ticks : 0;
   kept.purged_units = ticks < 32 ? kept.purged_units >> ticks : 0;
   kept.lately_needed = ticks < 32 ? kept.lately_needed >> ticks : 0;
+  kept.lately_used = ticks < 32 ? kept.lately_used >> ticks : 0;
   kept.next_tick_ms = now_ms + tick_ms;
 }
 

@@ -93,7 +93,6 @@ typedef struct {
     } slab;
     struct {
       uint32_t asked_units; /* what was asked for takes so many; at most the run */
-      bool moved;           /* its pages came by os_move_pages: renew, do not purge     */
     } huge;
     /* Of a region, see region/units.h and region/blocks.h. The first unit of a run may be that
      * of a slab or a lone block, too. */
@@ -127,13 +126,15 @@ typedef struct {
 /* A SuperSlab: which of its units are in use; which free ones hold pages; which
  * of those in use did when they were taken, and so did not read as zero; whether
  * the system was asked for a huge page (huge_pages.c in the huge zone, zone.c and dense.c
- * in the small one; read without the gate there: relaxed, a hint); and whether one touch may
- * have made free units resident that count as clean, which outlasts the asking: dirty.c.
+ * in the small one; read without the gate there: relaxed, a hint); whether one touch may
+ * have made free units resident that count as clean, which outlasts the asking: dirty.c; and
+ * whether a block that grew has been there, perhaps with pages of another place, since all of it was
+ * mapped anew: set under the arena's gate, taken back by who holds all of it.
  * Invariant: used & dirty = 0, and it is in the dirty list <=> dirty != 0.    */
 typedef struct {
   uint32_t used, dirty, stale;
   uint32_t dirty_previous, dirty_next; /* SuperSlab numbers                    */
-  bool huge_page, has_slack;
+  bool huge_page, has_slack, has_grown;
   uint64_t dirtied_ms; /* when a unit was last given back      */
 } __attribute__((aligned(32))) superslab_t;
 static_assert(sizeof(superslab_t) == 32, "the table's size in docs/design.md");
@@ -204,6 +205,12 @@ HAK_INLINE bool map_wants_huge_page(size_t number) {
 }
 HAK_INLINE void map_note_huge_page(size_t number, bool is_wanted) {
   __atomic_store_n(&map_superslab(number)->huge_page, is_wanted, __ATOMIC_RELAXED);
+}
+HAK_INLINE bool map_has_grown(size_t number) {
+  return __atomic_load_n(&map_superslab(number)->has_grown, __ATOMIC_RELAXED);
+}
+HAK_INLINE void map_note_grown(size_t number, bool has_grown) {
+  __atomic_store_n(&map_superslab(number)->has_grown, has_grown, __ATOMIC_RELAXED);
 }
 /* Words `from` to `to` of a run's units. Relaxed: what hands a block over to another thread orders the words, too. */
 HAK_INLINE void map_write_words(unit_t first, size_t from, size_t to, uint32_t word) {

@@ -20,6 +20,9 @@
 
 HAK_C_BEGIN
 
+/* PURGE_REFUSED: all may be as it was. PURGE_LOST: nothing is mapped there any more. */
+typedef enum { PURGE_DONE, PURGE_REFUSED, PURGE_LOST } purge_t;
+
 /* What the memory of a zone is: an entry for each zone is in arena.c. */
 typedef struct {
   /* It grows by multiples of so many units, which are a multiple of a SuperSlab. */
@@ -27,8 +30,8 @@ typedef struct {
   /* Makes the units [from, to) and their elements in the tables usable, as
    * map_commit_units. */
   os_mapped_t (*commit)(zone_id_t zone, unit_t from, unit_t to);
-  /* Gives the pages of free units back to the system; false if it refuses. */
-  bool (*purge)(void *at, size_t bytes);
+  /* Gives the pages of free units, which are the caller's meanwhile, back to the system. */
+  purge_t (*purge)(void *at, size_t bytes);
   /* How many units the zone shall grow by, instead of so many, where less are needed; with so many in
    * use in all. NULL: that many. The arena's gate is held. */
   size_t (*step_units)(size_t step_units, size_t used_units);

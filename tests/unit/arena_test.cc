@@ -294,7 +294,7 @@ class HeldPurge {
   void let_go() { go_on_.set_value(); }
 
  private:
-  bool purge(void *at, size_t bytes) {
+  purge_t purge(void *at, size_t bytes) {
     if (!was_held_.exchange(true)) {
       begun_.set_value();
       go_on_.get_future().wait();
@@ -327,6 +327,31 @@ TEST_F(Arena, WhoFreesBesideAnothersPurgePurgesNoMoreThanItsOwnShare) {
   EXPECT_EQ(others, kMore * UNIT_BYTES);
   EXPECT_EQ(arena_relieve_now(kFreed), (kShare + kMore) * UNIT_BYTES) << "nobody else is at it";
   arena_purge(0);
+}
+
+/* The system has unmapped what it was to map anew. Here it has not, so that the rest can be given back. */
+TEST_F(Arena, WhatIsLostWhenItIsPurgedStaysOutOfUse) {
+  arena_purge(0);
+  const unit_t run = take(ZONE_HUGE, 40);
+  give(run);
+  {
+    auto *zone = const_cast<zone_t *>(zone_look(ZONE_HUGE));
+    const zone_kind_t *own = zone->kind;
+    zone_kind_t losing = *own;
+    losing.purge = [](void *, size_t) { return PURGE_LOST; };
+    zone->kind = &losing;
+    EXPECT_EQ(arena_purge(0), 0u);
+    zone->kind = own;
+  }
+  arena_check();
+  EXPECT_EQ(arena_usage().used, 40 * UNIT_BYTES);
+  EXPECT_EQ(arena_usage().dirty, 0u);
+  EXPECT_NE(take(ZONE_HUGE, 40), run);
+  for (unit_t unit = run, units; unit < run + 40; unit += units) {
+    units = record(unit).run_units;
+    hak_test::write_words(unit, units, 0);
+    arena_give(unit, units);
+  }
 }
 
 TEST_F(Arena, OnlyWhatWasUsedIsClearedForCalloc) {

@@ -2,6 +2,10 @@
 #include "layers.h"
 #include "support/payload.h"
 
+#include <cstdio>
+#include <string>
+#include <sys/resource.h>
+
 namespace {
 
 using hak_test::kMiB;
@@ -18,6 +22,28 @@ class Huge : public testing::Test {
   }
   size_t used = 0;
 };
+
+size_t page_faults() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<size_t>(usage.ru_minflt);
+}
+
+/* Of the heap, as the system has them. */
+size_t mappings() {
+  size_t count = 0;
+  unsigned long long first = 0, end = 0;
+  char line[512];
+  FILE *maps = std::fopen("/proc/self/maps", "re");
+  for (; maps != nullptr && std::fgets(line, sizeof line, maps) != nullptr;) {
+    if (std::sscanf(line, "%llx-%llx", &first, &end) != 2) continue;
+    count += first >= reinterpret_cast<uintptr_t>(map_address(the_map.zone_first[ZONE_HUGE])) &&
+             end <= reinterpret_cast<uintptr_t>(map_address(the_map.zone_end[ZONE_HUGE]));
+  }
+  if (maps != nullptr) std::fclose(maps);
+  return count;
+}
+
 }  // namespace
 
 TEST_F(Huge, AlignedAsAskedForAndUsableToTheEnd) {
@@ -100,15 +126,69 @@ TEST_F(Huge, AMovedBlockShrinksAndItsMemoryIsReusable) {
   for (void *each : {block, in_the_way, zeroed}) EXPECT_TRUE(huge_free(each));
 }
 
+/* What one leaves serves the next one, moved pages and all. */
+TEST_F(Huge, WhatGrowsAgainFindsItsPages) {
+  constexpr size_t kBytes = 8 * kMiB;
+  void *in_the_way = nullptr;
+  const auto grows_and_goes = [&] {
+    auto *block = static_cast<char *>(huge_alloc(5 * kMiB, 1, false));
+    std::memset(block, 1, 5 * kMiB);
+    in_the_way = huge_alloc(5 * kMiB, 1, false);
+    block = static_cast<char *>(huge_realloc(block, kBytes));
+    std::memset(block, 1, kBytes);
+    EXPECT_TRUE(huge_free(block));
+    EXPECT_TRUE(huge_free(in_the_way));
+  };
+  for (int i = 0; i < 10; i++) grows_and_goes(); /* until it is known that it is reused */
+  const size_t before = page_faults();
+  for (int i = 0; i < 10; i++) grows_and_goes();
+  EXPECT_LT(page_faults() - before, 10 * kBytes / os_page_bytes() / 4) << "faulted in again each time";
+}
+
+/* Pages that were moved are a mapping of their own, until they are mapped anew. */
+TEST_F(Huge, WhatHasGrownIsPartOfTheHeapsMappingAgainWhenItIsPurged) {
+  void *block = huge_alloc(5 * kMiB, 1, false), *in_the_way = huge_alloc(5 * kMiB, 1, false);
+  std::memset(block, 1, 5 * kMiB);
+  arena_give(arena_take(ZONE_HUGE, 160, SUPERSLAB_UNITS, nullptr), 160); /* the zone grows now, and not below */
+  arena_purge(0);
+  const size_t before = mappings();
+  block = huge_realloc(block, 8 * kMiB);
+  EXPECT_GT(mappings(), before) << "the test is void: no pages were moved";
+  EXPECT_TRUE(huge_free(block));
+  EXPECT_GE(arena_usage().dirty, 8 * kMiB) << "nothing is left for the next one";
+  arena_purge(0);
+  EXPECT_EQ(arena_usage().dirty, 0u);
+  EXPECT_EQ(mappings(), before);
+  EXPECT_TRUE(huge_free(in_the_way));
+}
+
+/* Of blocks that grow side by side little stays, however often they come again. */
+TEST_F(Huge, OfManyThatHaveGrownLittleStays) {
+  constexpr int kBlocks = 8;
+  for (int round = 0; round < 6; round++) {
+    char *blocks[kBlocks];
+    for (char *&block : blocks) std::memset(block = static_cast<char *>(huge_alloc(5 * kMiB, 1, false)), 1, 5 * kMiB);
+    for (size_t has = 5 * kMiB, next; has < 20 * kMiB; has = next) {
+      next = has + has / 2;
+      for (char *&block : blocks) {
+        block = static_cast<char *>(huge_realloc(block, next));
+        std::memset(block + has, 1, next - has);
+      }
+    }
+    for (char *block : blocks) EXPECT_TRUE(huge_free(block));
+    EXPECT_LE(arena_usage().dirty, 40 * kMiB) << "in round " << round;
+  }
+}
+
 TEST_F(Huge, TakesOverTheContentsOfARun) {
   unit_t run = arena_take(ZONE_SMALL, 40, 1, nullptr);
   hak_test::write_words(run, 40, hak_test::kInUse);
   size_t bytes = 40 * UNIT_BYTES;
   hak_test::stamp_as(map_address(run), bytes, 8);
-  bool is_lost = true;
-  void *block = huge_from_run(map_address(run), bytes, 5 * kMiB, &is_lost);
+  huge_source_t source = HUGE_SOURCE_LOST;
+  void *block = huge_from_run(map_address(run), bytes, 5 * kMiB, &source);
   ASSERT_NE(block, nullptr);
-  EXPECT_FALSE(is_lost);
+  EXPECT_NE(source, HUGE_SOURCE_LOST);
   EXPECT_TRUE(hak_test::stamped_as(block, bytes, 8, bytes));
   std::memset(map_address(run), 1, bytes); /* still the caller's, and writable */
   EXPECT_TRUE(hak_test::stamped_as(block, bytes, 8, bytes)) << "both are the same memory";

@@ -35,7 +35,7 @@ enum { FEW_THREADS = 128 };
 size_t capacity_budget(size_t threads, bool is_attended);
 
 /* What those of large blocks may hold of it: four times what is out, all threads' taken together, of which `others_bytes` are
- * others'; and where `resident` of `looked_at` pages are resident, at least the floor in resident memory. `needed_bytes`
+ * others'; and where `resident` of `looked_at` units are resident, at least the floor in resident memory. `needed_bytes`
  * are out or in magazines. */
 #define LARGE_FLOOR_BYTES HAK_MIB(4)
 size_t capacity_large(size_t needed_bytes, size_t others_bytes, unsigned looked_at, unsigned resident);

@@ -66,9 +66,9 @@ typedef struct heap {
       size_t capacity_bytes;                         /* all magazines' capacity in blocks' bytes */
       size_t large_capacity_bytes;                   /* those of large blocks */
       uint32_t hand, large_hand;                     /* classes that were looked at last for room in the budget */
-      /* Of room.c: large blocks that it might have looked at, and pages of those that it did. */
+      /* Of room.c: large blocks that it might have looked at, units of those that it did, and how many are resident. */
       uint32_t looks;
-      uint16_t pages_looked_at, pages_resident;
+      uint16_t units_looked_at, units_resident;
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */
       uint32_t decay_classes, decay_turn;

@@ -74,32 +74,37 @@ typedef struct {
   unsigned first;
   size_t *bytes;
   uint32_t *hand;
+  int steps; /* of the hand, at a time */
 } share_t;
+
+HAK_INLINE bool fits(share_t share, size_t more_bytes, size_t most) { return *share.bytes + more_bytes <= most; }
 
 /* Whether there is room for more; made by shrinking magazines that were not used lately: the clock
  * algorithm, a few steps of its hand at a time. */
 HAK_INLINE bool make_room(heap_t *heap, share_t share, unsigned size_class, size_t more_bytes, size_t most) {
   if (more_bytes > most) return false;
-  for (int step = 0; step<HAND_STEPS && * share.bytes + more_bytes> most; step++) {
+  for (int step = 0; step < share.steps && !fits(share, more_bytes, most); step++) {
     unsigned c = *share.hand = (*share.hand <= share.first ? SIZE_CLASS_COUNT : *share.hand) - 1;
     magazine_t *m = &heap->magazines[c];
     if (c == size_class || m->capacity <= capacity_least(c)) continue;
     if (!m->used) magazine_shrink(heap, c);
     m->used = false; /* a second chance, then its turn comes */
   }
-  return *share.bytes + more_bytes <= most;
+  return fits(share, more_bytes, most);
 }
 
 static HAK_NOINLINE bool has_room_for_large(heap_t *heap, unsigned size_class, size_t more_bytes, void *block) {
   if (heap->large_capacity_bytes + more_bytes <= LARGE_FLOOR_BYTES) return true;
   if (block != NULL) room_look_again(heap, size_class, block);
-  share_t large = {MID_CLASS_END, &heap->large_capacity_bytes, &heap->large_hand};
+  /* What a thread gives up among others comes back from another processor's cache. */
+  int steps = room_is_shared(heap) ? 1 : HAND_STEPS;
+  share_t large = {MID_CLASS_END, &heap->large_capacity_bytes, &heap->large_hand, steps};
   return make_room(heap, large, size_class, more_bytes, room_for_large(heap));
 }
 
 static bool has_room(heap_t *heap, unsigned size_class, size_t more_bytes, void *block) {
   if (size_class_is_single(size_class) && !has_room_for_large(heap, size_class, more_bytes, block)) return false;
-  share_t all = {0, &heap->capacity_bytes, &heap->hand};
+  share_t all = {0, &heap->capacity_bytes, &heap->hand, HAND_STEPS};
   return make_room(heap, all, size_class, more_bytes, room_in_all());
 }
 

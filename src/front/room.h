@@ -26,13 +26,15 @@ void room_note(heap_t *heap, unsigned size_class, size_t more_bytes);
 /* What all magazines of a heap may hold, in bytes of blocks; and what those of large ones may. */
 size_t room_in_all(void);
 size_t room_for_large(const heap_t *heap);
+/* Whether other threads' magazines have large blocks, too. */
+bool room_is_shared(const heap_t *heap);
 
 /* A large block is freed, and its magazine has no place: how much of the first ones is resident. */
-void room_look_first_now(heap_t *heap, unsigned size_class, void *block);
-enum { ROOM_PAGES_OF_ONE = 2, ROOM_BLOCKS_KNOWN = 4 };
+void room_look_now(heap_t *heap, unsigned size_class, void *block);
+enum { ROOM_UNITS_KNOWN = 64 };
 HAK_INLINE void room_look_first(heap_t *heap, unsigned size_class, void *block) {
-  if (HAK_UNLIKELY(size_class_is_single(size_class)) && heap->pages_looked_at < ROOM_PAGES_OF_ONE * ROOM_BLOCKS_KNOWN)
-    room_look_first_now(heap, size_class, block);
+  if (HAK_UNLIKELY(size_class_is_single(size_class)) && heap->units_looked_at < ROOM_UNITS_KNOWN)
+    room_look_now(heap, size_class, block);
 }
 /* The same, and it matters: how much of some is. */
 void room_look_again(heap_t *heap, unsigned size_class, void *block);

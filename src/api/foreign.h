@@ -1,6 +1,6 @@
 /*
  * Addresses that are not ours: blocks of the next allocator in link order, as a
- * library loaded with RTLD_DEEPBIND hands them out, or mistakes.
+ * library that has bound to it hands them out, or mistakes.
  *
  * SPDX-License-Identifier: MIT
  */

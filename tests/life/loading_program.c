@@ -1,8 +1,10 @@
 /*
  * Loads libraries with dlopen and passes blocks between them and itself.
  *   loading_program PLUGIN late      loads, uses and unloads it again and again, with threads about
- *   loading_program PLUGIN deepbind  loads it with a malloc of its own, and exchanges blocks
- *   loading_program PLUGIN own       as deepbind; the library's allocator must accept the program's blocks
+ *   loading_program PLUGIN foreign   loads it with a malloc of its own, and exchanges blocks
+ *   loading_program PLUGIN own OTHER as foreign; the library's allocator must accept the program's blocks, and the library
+ *                                    opens another
+ *   loading_program PLUGIN deepbind  asks for a malloc of its own, which the library must not get
  * Prints "ok" and ends with status 0 when all was well.
  *
  * SPDX-License-Identifier: MIT
@@ -33,8 +35,13 @@ static void *(*plugin_realloc)(void *, size_t);
 static size_t (*plugin_usable_size)(void *);
 static int (*plugin_work)(void);
 
-static void *load(const char *path, int flags) {
-  void *library = dlopen(path, RTLD_NOW | flags);
+/* The library's has the same name. */
+int which(void);
+int which(void) { return 1; }
+static int (*plugin_which)(void);
+static void *(*plugin_open)(const char *, int);
+
+static void *found(void *library) {
   if (library == NULL) {
     printf("%s\n", dlerror());
     exit(1);
@@ -44,9 +51,13 @@ static void *load(const char *path, int flags) {
   *(void **)&plugin_realloc = dlsym(library, "plugin_realloc");
   *(void **)&plugin_usable_size = dlsym(library, "plugin_usable_size");
   *(void **)&plugin_work = dlsym(library, "plugin_work");
+  *(void **)&plugin_which = dlsym(library, "plugin_which");
+  *(void **)&plugin_open = dlsym(library, "plugin_open");
   CHECK(plugin_malloc && plugin_free && plugin_realloc && plugin_usable_size && plugin_work);
+  CHECK(plugin_which && plugin_open);
   return library;
 }
+static void *load(const char *path, int flags) { return found(dlopen(path, RTLD_NOW | flags)); }
 
 static const char *file_of(const char *symbol, void *library) {
   Dl_info info;
@@ -93,7 +104,7 @@ static void late(const char *path) {
   }
 }
 
-/* ---- deepbind: blocks of two allocators, released by this program's --------------------*/
+/* ---- foreign: blocks of two allocators, released by this program's ---------------------*/
 static void *free_in_thread(void *block) {
   free(block);
   return NULL;
@@ -106,9 +117,10 @@ static size_t resident(void) {
   fclose(file);
   return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
-static void deepbind(const char *path) {
+static void foreign(const char *path) {
   CHECK(strstr(file_of("malloc", RTLD_DEFAULT), "libhakmem") != NULL);
-  void *library = load(path, RTLD_DEEPBIND | RTLD_LOCAL);
+  /* Unlike dlopen it is the C library's under hakmem, too. */
+  void *library = found(dlmopen(LM_ID_BASE, path, RTLD_NOW | RTLD_DEEPBIND | RTLD_LOCAL));
   CHECK(strstr(file_of("malloc", library), "libc.so") != NULL ||
         strstr(file_of("malloc", library), "libhakmem") != NULL);
   for (int round = 0; round < 5; round++) {
@@ -154,11 +166,8 @@ static void deepbind(const char *path) {
   }
 }
 
-/* ---- own: the library has hakmem, this program has not ----------------------------------*/
-static void own(const char *path) {
-  CHECK(strstr(file_of("malloc", RTLD_DEFAULT), "libc.so") != NULL);
-  void *library = load(path, RTLD_DEEPBIND | RTLD_LOCAL);
-  CHECK(strstr(file_of("malloc", library), "libhakmem") != NULL);
+/* ---- The library's allocator releases what this program's has allocated -----------------*/
+static void exchange(void) {
   for (int round = 0; round < 5; round++) {
     for (int i = 0; i < SIZES; i++) {
       unsigned char *block = filled(malloc(sizes[i]), sizes[i]);
@@ -186,11 +195,33 @@ static void own(const char *path) {
   }
 }
 
+/* ---- own: the library has hakmem, this program has not ----------------------------------*/
+static void own(const char *path, const char *other) {
+  CHECK(strstr(file_of("malloc", RTLD_DEFAULT), "libc.so") != NULL);
+  void *library = load(path, RTLD_DEEPBIND | RTLD_LOCAL);
+  CHECK(strstr(file_of("malloc", library), "libhakmem") != NULL);
+  exchange();
+  /* Its dlopen is hakmem's, too, and leaves everything as it was asked for. */
+  CHECK(strstr(file_of("dlopen", library), "libhakmem") != NULL);
+  found(plugin_open(other, RTLD_NOW | RTLD_DEEPBIND));
+  CHECK(plugin_which() == 2);
+  exchange();
+}
+
+/* ---- deepbind: this program has hakmem, and so has the library --------------------------*/
+static void deepbind(const char *path) {
+  CHECK(strstr(file_of("malloc", RTLD_DEFAULT), "libhakmem") != NULL);
+  load(path, RTLD_DEEPBIND | RTLD_LOCAL);
+  exchange();
+  CHECK(plugin_which() == 1);
+}
+
 int main(int argc, char **argv) {
-  CHECK(argc == 3);
+  CHECK(argc >= 3);
   if (strcmp(argv[2], "late") == 0) late(argv[1]);
+  else if (strcmp(argv[2], "foreign") == 0) foreign(argv[1]);
+  else if (strcmp(argv[2], "own") == 0 && argc == 4) own(argv[1], argv[3]);
   else if (strcmp(argv[2], "deepbind") == 0) deepbind(argv[1]);
-  else if (strcmp(argv[2], "own") == 0) own(argv[1]);
   else return 2;
   puts("ok");
   return 0;

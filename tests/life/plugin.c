@@ -8,6 +8,7 @@
 #include <hakmem.h>
 #endif
 
+#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,7 +21,16 @@ void *plugin_realloc(void *block, size_t bytes);
 size_t plugin_usable_size(void *block);
 /* Uses the own heap from the calling thread and from three others; 0 if well. */
 int plugin_work(void);
+/* dlopen, likewise. */
+void *plugin_open(const char *file, int mode);
+/* 2, or 1 if the program's function of that name is called instead of the own one. */
+int which(void);
+int plugin_which(void);
 
+/* Weak: which one it is the loader decides, with every compiler. */
+__attribute__((weak)) int which(void) { return 2; }
+int plugin_which(void) { return which(); }
+void *plugin_open(const char *file, int mode) { return dlopen(file, mode); }
 void *plugin_malloc(size_t bytes) { return malloc(bytes); }
 void plugin_free(void *block) { free(block); }
 void *plugin_realloc(void *block, size_t bytes) { return realloc(block, bytes); }

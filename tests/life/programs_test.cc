@@ -90,11 +90,15 @@ TEST(Loading, ByALibraryInAProgramOnTheCLibrarysMalloc) {
   expect_ok(run({HELPER_loading_program, HELPER_plugin_linked, "late"}));
 }
 TEST(Loading, BlocksOfALibraryWithTheCLibrarysMalloc) {
-  expect_ok(run({HELPER_loading_program, HELPER_plugin_plain, "deepbind"}, {kPreload}));
+  expect_ok(run({HELPER_loading_program, HELPER_plugin_plain, "foreign"}, {kPreload}));
 }
 TEST(Loading, BlocksOfALibraryWithTheSameHakmem) {
-  expect_ok(run({HELPER_loading_program, HELPER_plugin_linked, "deepbind"}, {kPreload}));
+  expect_ok(run({HELPER_loading_program, HELPER_plugin_linked, "foreign"}, {kPreload}));
 }
 TEST(Loading, BlocksOfAProgramOnTheCLibrarysMallocInALibraryWithHakmem) {
-  expect_ok(run({HELPER_loading_program, HELPER_plugin_linked, "own"}));
+  expect_ok(run({HELPER_loading_program, HELPER_plugin_linked, "own", HELPER_plugin_plain}));
+}
+TEST(Loading, ALibraryThatWouldBindToTheCLibrarysMalloc) {
+  expect_ok(run({HELPER_loading_program, HELPER_plugin_plain, "deepbind"}, {kPreload}));
+  expect_ok(run({HELPER_loading_linked, HELPER_plugin_plain, "deepbind"}));
 }

@@ -309,7 +309,8 @@ static const struct {
 
 int main(int argc, char **argv) {
   if (argc != 5) return 2;
-  void *plugin = dlopen(argv[3], RTLD_NOW | RTLD_DEEPBIND);
+  /* Unlike dlopen's, what it opens has the C library's malloc under hakmem, too. */
+  void *plugin = dlmopen(LM_ID_BASE, argv[3], RTLD_NOW | RTLD_DEEPBIND);
   if (plugin == NULL) die(dlerror());
   *(void **)&plugin_malloc = dlsym(plugin, "plugin_malloc");
   /* From then on what is not hakmem's may be the C library's. */

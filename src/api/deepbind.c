@@ -1,0 +1,116 @@
+/*
+ * dlopen(3), so that the blocks of the program and those of its plug-ins are one allocator's. Only in the shared
+ * library.
+ *
+ * What is opened with RTLD_DEEPBIND looks names up in the libraries that it needs before it does so in the program. One
+ * of them is the C library: its malloc and free are found, and not those that the program has. But blocks pass from one
+ * to the other, and free of the C library's ends the process when it is given one of ours. That cannot be mended
+ * afterwards, as constructors of the plug-in run before dlopen returns. So the flag is left out.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE 1
+#include "address.h"
+
+#include <dlfcn.h>
+
+/* musl has no such flag. */
+#if defined(RTLD_DEEPBIND) && (defined(__x86_64__) || defined(__aarch64__))
+
+typedef void *open_fn(const char *file, int mode);
+
+/* The C library's, or that of another library which is asked before it: its address, or 0. Looked up by the first call,
+ * which takes the loader's lock anyway. Relaxed: whoever looks it up stores the same. */
+static atomic64 next_open;
+
+static uintptr_t look_up(void) {
+  void *found = dlsym(RTLD_NEXT, "dlopen");
+  /* Behind the C library there is none. A plug-in that is linked with us may find ours nevertheless. */
+  if (found == NULL) found = dlsym(RTLD_DEFAULT, "dlopen");
+  return found != (void *)dlopen ? (uintptr_t)found : 0;
+}
+
+/* Whether the program's malloc is ours: not where we came with a plug-in. It is tried, as its address does not say so
+ * where a program has an entry of its own for it, or another library comes between. */
+static bool serves_program(open_fn *next) {
+  void *program = next(NULL, RTLD_LAZY);
+  if (program == NULL) return false;
+  void *(*allocate)(size_t) = (void *(*)(size_t))dlsym(program, "malloc");
+  void (*release)(void *) = (void (*)(void *))dlsym(program, "free");
+  bool serves = false;
+  if (allocate != NULL && release != NULL) {
+    void *block = allocate(1);
+    serves = address_is_owned(block);
+    release(block);
+  }
+  dlclose(program);
+  return serves;
+}
+
+/* Where a call of dlopen goes, and with which mode. 0: nowhere. Both come in registers. */
+typedef struct {
+  uintptr_t next;
+  intptr_t mode;
+} route_t;
+
+route_t deepbind_route(int mode) __attribute__((used, visibility("hidden")));
+route_t deepbind_route(int mode) {
+  uintptr_t next = atomic64_load_relaxed(&next_open);
+  if (next == 0) {
+    next = look_up();
+    atomic64_store_relaxed(&next_open, next);
+  }
+  if ((mode & RTLD_DEEPBIND) != 0 && next != 0 && serves_program((open_fn *)next)) {
+    mode &= ~RTLD_DEEPBIND;
+  }
+  return (route_t){next, mode};
+}
+
+/* The next dlopen looks at its return address: where the caller lies decides about RUNPATH, $ORIGIN and the namespace.
+ * So it is jumped to, with the stack as it was. Compilers do so or not, as they are told to optimise. */
+__asm__(
+    ".pushsection .text\n"
+    ".globl dlopen\n"
+    ".type dlopen, %function\n"
+    ".p2align 4\n"
+    "dlopen:\n"
+    ".cfi_startproc\n"
+#if defined(__x86_64__)
+    "endbr64\n"
+    "pushq %rdi\n"
+    ".cfi_adjust_cfa_offset 8\n"
+    "movl %esi, %edi\n"
+    "call deepbind_route\n"
+    "popq %rdi\n"
+    ".cfi_adjust_cfa_offset -8\n"
+    "movl %edx, %esi\n"
+    "testq %rax, %rax\n"
+    "je 1f\n"
+    "jmp *%rax\n"
+    "1: ret\n"
+#else
+    "hint #34\n" /* bti c */
+    "stp x29, x30, [sp, #-32]!\n"
+    ".cfi_def_cfa_offset 32\n"
+    ".cfi_offset 29, -32\n"
+    ".cfi_offset 30, -24\n"
+    "mov x29, sp\n"
+    "str x0, [sp, #16]\n"
+    "mov w0, w1\n"
+    "bl deepbind_route\n"
+    "mov x16, x0\n" /* from which a jump may go to where a call may */
+    "ldr x0, [sp, #16]\n"
+    "ldp x29, x30, [sp], #32\n"
+    ".cfi_restore 29\n"
+    ".cfi_restore 30\n"
+    ".cfi_def_cfa_offset 0\n"
+    "cbz x16, 1f\n"
+    "br x16\n"
+    "1: mov x0, xzr\n"
+    "ret\n"
+#endif
+    ".cfi_endproc\n"
+    ".size dlopen, . - dlopen\n"
+    ".popsection\n");
+
+#endif

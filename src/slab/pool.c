@@ -205,7 +205,7 @@ bool pool_enter_soon(void) {
   return true;
 }
 void pool_leave(void) {
-  shelf_open(pool_attached_count() > 1);
+  shelf_open(pool_attached_count() > SHELF_FEW_THREADS);
   gate_leave(&pool_gate);
 }
 

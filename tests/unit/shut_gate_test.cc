@@ -52,7 +52,7 @@ const unsigned kOneMiB = size_class_of(HAK_MIB(1)), kLongest = SIZE_CLASS_COUNT 
 
 class ShutGate : public hak_test::WithAnOwner {
  protected:
-  hak_test::AttachedOwner another; /* one thread alone puts nothing on the shelf */
+  hak_test::AttachedOwner others[SHELF_FEW_THREADS]; /* few threads put nothing on the shelf */
   void SetUp() override {
     WithAnOwner::SetUp();
     arena_purge(0);

@@ -267,18 +267,6 @@ static void *grow_single(void *block, uint32_t word, size_t bytes) {
   return moved;
 }
 
-/* It may give its end back where it is. Not most of it: what stays would lie wherever buffers were that are
- * much larger, with gaps between that fit no such buffer again. */
-static bool shrink_single(void *block, uint32_t word, size_t bytes) {
-  unsigned size_class = word_kind(word);
-  if (!size_class_is_single(size_class) || bytes <= max_size(UNIT_BYTES, size_classes[size_class].block_bytes / 8))
-    return false;
-  record_changes(block);
-  bool shrunk = slab_shrink_single((unit_t)map_unit_of(block), word, size_class_above_tiny(bytes));
-  record_changed(block);
-  return shrunk;
-}
-
 /* No byte, or more than there can be. */
 static HAK_NOINLINE void *realloc_extreme(void *block, size_t bytes) {
   if (bytes > PTRDIFF_MAX) return no_memory();
@@ -292,7 +280,7 @@ static HAK_NOINLINE void *realloc_elsewhere(void *block, uint32_t word, size_t b
   size_t old_bytes = size_classes[size_class].block_bytes;
   if (HAK_UNLIKELY(bytes - 1 >= PTRDIFF_MAX)) return realloc_extreme(block, bytes);
   if (size_stays_when_shrunk(old_bytes, bytes)) return block;
-  if (bytes < old_bytes) return shrink_single(block, word, bytes) ? block : realloc_smaller(block, old_bytes, bytes);
+  if (bytes < old_bytes) return realloc_smaller(block, old_bytes, bytes);
   if (size_class_is_single(size_class)) {
     record_changes(block);
     void *grown = record_changed(grow_single(block, word, bytes));

@@ -350,20 +350,6 @@ bool slab_claim_single(unit_t slab, uint32_t word) {
 
 void slab_unclaim_single(unit_t slab, uint32_t word) { atomic32_store_release(map_word(slab), word); }
 
-bool slab_shrink_single(unit_t slab, uint32_t word, unsigned new_class) {
-  size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;
-  size_t rest = old_units - new_units;
-  if (!slab_claim_single(slab, word)) return false;
-  unit_t tail = (unit_t)(slab + new_units);
-  map_record(slab)->slab.size_class = (uint8_t)new_class;
-  dense_note_wide(-(int64_t)rest);
-  map_write_words(tail, 0, rest, 0);
-  map_split_run(slab, new_units, rest);
-  slab_unclaim_single(slab, word_make(word_owner(word), new_class));
-  arena_give(tail, rest);
-  return true;
-}
-
 bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;
   if (!slab_claim_single(slab, word)) return false;

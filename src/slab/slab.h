@@ -38,9 +38,6 @@ void slab_unclaim_single(unit_t slab, uint32_t word);
  * single class. The caller holds the block. */
 bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class);
 
-/* Shrinks one to the size of a shorter single class, and gives the end of its run back. false: as above. */
-bool slab_shrink_single(unit_t slab, uint32_t word, unsigned new_class);
-
 /* Gives every slab without a block in use back to the arena. */
 void slab_release_empty(owner_t *owner);
 /* Half as many of them may stay from now on. */

@@ -15,17 +15,3 @@ TEST(Realloc, WhatGrewAheadIsFreedByTheSizeAskedFor) {
     }
   }
 }
-
-/* To copy a large block takes longer than all else that realloc does. */
-TEST(Realloc, ALargeBlockShrinksWhereItIsButNotByMuch) {
-  char *block = static_cast<char *>(hak_malloc(HAK_MIB(2)));
-  std::memset(block, 7, HAK_MIB(2));
-  EXPECT_EQ(hak_realloc(block, HAK_KIB(700)), block);
-  EXPECT_EQ(hak_usable_size(block), HAK_KIB(704));
-  hak__check_all();
-  char *copy = static_cast<char *>(hak_realloc(block, HAK_KIB(80)));
-  ASSERT_NE(copy, nullptr);
-  EXPECT_NE(copy, block) << "what is left would lie at the beginning of a long gap";
-  for (std::size_t i = 0; i < HAK_KIB(80); i++) ASSERT_EQ(copy[i], 7) << i;
-  alloc_delete_sized(copy, HAK_KIB(80));
-}

@@ -216,23 +216,6 @@ TEST_F(Slab, ALoneBlockGrowsInPlaceWhereThereIsRoom) {
   owner.flush(small, {behind});
 }
 
-TEST_F(Slab, ALoneBlockGivesItsEndBackWhenItShrinks) {
-  const unsigned wide = size_class_of(HAK_MIB(1)), small = size_class_of(HAK_KIB(300));
-  void *block = owner.refill(wide, 1)[0];
-  const unit_t slab = slab_of(block);
-  std::memset(block, 1, HAK_MIB(1));
-  ASSERT_TRUE(slab_shrink_single(slab, map_lookup(block), small));
-  EXPECT_EQ(map_lookup(block), word_make(owner->id, small));
-  EXPECT_EQ(map_lookup(static_cast<char *>(block) + HAK_KIB(512)), 0u) << "nobody's";
-  EXPECT_EQ(used_bytes(), size_classes[small].block_bytes);
-  hak__check_all();
-  void *other = owner.refill(size_class_of(HAK_KIB(600)), 1)[0];
-  EXPECT_EQ(slab_of(other), slab + size_classes[small].slab_units) << "who wants the end has it";
-  owner.flush(size_class_of(HAK_KIB(600)), {other});
-  owner.flush(small, {block});
-  EXPECT_EQ(used_bytes(), 0u);
-}
-
 TEST_F(Slab, ALoneBlockIsTakenOverOnce) {
   AttachedOwner other;
   const unsigned c = size_class_of(HAK_KIB(256));
@@ -255,7 +238,6 @@ TEST_F(Slab, AClaimedLoneBlockIsNobodysUntilItIsLetGo) {
   EXPECT_FALSE(slab_take_over_single(owner, slab, word)) << "freed by another thread meanwhile";
   EXPECT_FALSE(slab_free_single(owner, slab, word)) << "flushed meanwhile";
   EXPECT_FALSE(slab_extend_single(slab, word, c + 1)) << "made larger meanwhile";
-  EXPECT_FALSE(slab_shrink_single(slab, word, c - 1)) << "made shorter meanwhile";
   slab_unclaim_single(slab, word);
   EXPECT_EQ(map_lookup(block), word);
   owner.flush(c, {block});

@@ -47,11 +47,13 @@ bool arena_has_grown(unit_t first, size_t units) {
   return false;
 }
 
-/* Units that are the caller's have been mapped anew. */
+/* Units that are the caller's have been mapped anew. The rest of a SuperSlab is as it was. */
 static void note_anew(unit_t first, size_t units) {
   FOR_EACH_SUPERSLAB(c, first, units) {
+    if (c.mask != UINT32_MAX) continue;
     map_note_huge_page(c.number, false);
-    if (c.mask == UINT32_MAX) map_note_grown(c.number, false);
+    map_note_grown(c.number, false);
+    map_superslab(c.number)->has_slack = false;
   }
 }
 
@@ -163,12 +165,22 @@ static void give_dirty(unit_t first, size_t units) {
   note_strain(now_ms);
 }
 
+/* What a huge page made resident beside a free run goes with the part of it that lies there. */
+static void give_beside(unit_t first, size_t units) {
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    if (c.mask == UINT32_MAX || !map_superslab(c.number)->has_slack) continue;
+    unit_t part = (unit_t)(c.number * SUPERSLAB_UNITS + (unsigned)__builtin_ctz(c.mask));
+    charge_dirty(part, 1, dirty_add(part, (size_t)__builtin_popcount(c.mask), os_now_ms()));
+    note_strain(os_now_ms());
+  }
+}
+
 static void give_clean(unit_t first, size_t units) {
   kept_note_given(units);
   note_anew(first, units);
-  FOR_EACH_SUPERSLAB(c, first, units) if (c.mask == UINT32_MAX) map_superslab(c.number)->has_slack = false;
   give_units(first, units);
   charge_gone(units);
+  give_beside(first, units);
   watch_limits();
 }
 
@@ -337,14 +349,6 @@ void arena_clear_stale(unit_t first, size_t units) {
   }
 }
 
-size_t arena_stale_units(unit_t first, size_t units) {
-  size_t count = 0;
-  enter(); /* other bits of the masks belong to others */
-  FOR_EACH_SUPERSLAB(c, first, units) count += (size_t)__builtin_popcount(map_superslab(c.number)->stale & c.mask);
-  arena_leave();
-  return count;
-}
-
 void arena_note_grown(unit_t first, size_t units) {
   enter();
   dirty_note_grown(first, units);
@@ -390,13 +394,15 @@ void arena_give_clean(unit_t first, size_t units) { give(first, units, true); }
 static bool is_dirty_mostly(unit_t first, size_t units) { return dirty_count(first, units) > units / 2; }
 
 /* Whether a run that grows by so much is better copied into what is dirty than extended into what is not, beside which the
- * other would stay resident. Not one that grows by little: to copy it takes longer than to fault that in. */
+ * other would stay resident. Not one that grows by little: to copy it takes longer than to fault that in. Nor one that is
+ * hardly used: a copy is resident as a whole. */
 static bool had_better_move(unit_t behind, size_t old_units, size_t more) {
   zone_id_t zone = zone_of(behind - 1);
   if (zone != ZONE_SMALL || more < old_units / 2 || dirty_units() < old_units + more) return false;
   if (zone_free_units_behind(behind) >= more && is_dirty_mostly(behind, more)) return false;
   unit_t other = zone_find(zone, old_units + more, 1);
-  return other != 0 && is_dirty_mostly(other, old_units + more);
+  if (other == 0 || !is_dirty_mostly(other, old_units + more)) return false;
+  return pages_sample(map_address((unit_t)(behind - old_units)), old_units << UNIT_SHIFT) >= PAGES_SAMPLED / 4 * 3;
 }
 
 /* Under the gate. At the end of the zone there is always more, if the system grants it. */

@@ -49,8 +49,6 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
 /* Writes zeroes over those units of a run that did not read as zero when it was
  * taken: a calloc touches no page more than it must. */
 void arena_clear_stale(unit_t first, size_t units);
-/* How many of those units of a run did not, so that pages lie there already. */
-size_t arena_stale_units(unit_t first, size_t units);
 /* A run gets what a block holds that grows: pages may be moved to it. What is free of its SuperSlabs is
  * given back to the system by being mapped anew, until all of one is. */
 void arena_note_grown(unit_t first, size_t units);

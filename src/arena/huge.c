@@ -5,6 +5,7 @@
 #include "../os/os.h"
 #include "arena.h"
 #include "huge_pages.h"
+#include "pages.h"
 
 #include <string.h>
 
@@ -120,18 +121,19 @@ static move_t move_contents(char *to, char *from, size_t bytes) {
   return first > second ? first : second;
 }
 
-/* Where at least half of the place holds pages already, copying takes little new memory, and no page is faulted in
- * twice: those of the place would go, and those of the source be missed by the next block there. */
-static bool is_better_copied(unit_t to, size_t units) {
+/* Where pages lie behind at least half of the place, and nearly all of what is to go there, copying takes little new memory,
+ * and no page is faulted in twice: those of the place would go, and those of the source be missed by the next block there. */
+static bool is_better_copied(char *to, char *from, size_t bytes) {
   enum { COPY_MOST_UNITS = 256 };
-  return units <= COPY_MOST_UNITS && 2 * arena_stale_units(to, units) >= units;
+  return map_units_for(bytes) <= COPY_MOST_UNITS && pages_sample(from, bytes) >= PAGES_SAMPLED / 4 * 3 &&
+         pages_sample(to, bytes) >= PAGES_SAMPLED / 2;
 }
 
 /* The run is taken. false: it is lost, and the contents are where they were. */
 static bool take_over(unit_t to, char *from, size_t bytes, huge_source_t *source) {
   size_t units = map_units_for(bytes), run_units = map_record(to)->run_units;
   arena_note_grown(to, run_units);
-  if (is_better_copied(to, units)) {
+  if (is_better_copied(map_address(to), from, bytes)) {
     huge_pages_use(to, run_units);
     memcpy(map_address(to), from, bytes);
     return true;

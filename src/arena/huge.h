@@ -2,7 +2,7 @@
  * Huge blocks: each a run of its own in the huge zone, larger than the largest
  * size class or more aligned than a slab can promise. They grow in place where
  * the range behind them is free, else by moving their pages, not their bytes; but
- * bytes are copied to where pages lie already, and nothing is to be gained by moving.
+ * where pages lie behind the other place, too, bytes are copied.
  *
  * A block belongs to its holder, so its record needs no lock. Thread-safe in
  * that sense: different blocks at once.
@@ -32,7 +32,7 @@ typedef enum {
   HUGE_SOURCE_LOST,  /* the system has taken away what lay there: the run must stay out of use */
 } huge_source_t;
 /* A huge block of `bytes` that takes over the contents of [from, from + length),
- * copying what costs no memory and moving whole pages else where it can; `from` is a run that
+ * copying to where pages lie already and moving whole pages else where it can; `from` is a run that
  * starts a page, its contents are unspecified afterwards. NULL: `from` is as it was. */
 void *huge_from_run(void *from, size_t length, size_t bytes, huge_source_t *source);
 /* These two look at a block that they have not claimed: if another thread frees it

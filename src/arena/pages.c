@@ -3,6 +3,14 @@
 
 enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
 
+unsigned pages_sample(char *at, size_t bytes) {
+  size_t part = bytes / PAGES_SAMPLED;
+  unsigned resident = 0;
+  /* Not the first page of each part: what is used at its beginning alone may be an array. */
+  for (size_t i = 0; i < PAGES_SAMPLED; i++) resident += page_is_resident(at + i * part + part / PAGES_SAMPLED * i);
+  return resident;
+}
+
 /* How many of the pages come before those that are to be dropped. */
 static size_t skip_kept(const unsigned char *resident, size_t pages, size_t page, size_t *keep) {
   size_t first = 0;

@@ -147,6 +147,31 @@ TEST_F(Huge, WhatGrowsAgainFindsItsPages) {
 }
 #endif
 
+/* What is dirty by the books may never have been written to, and most of the block neither. */
+TEST_F(Huge, WhatIsHardlyUsedIsNotCopied) {
+  ASSERT_TRUE(huge_free(huge_alloc(16 * kMiB, 1, false)));
+  auto *block = static_cast<char *>(huge_alloc(5 * kMiB, 1, false));
+  void *in_the_way = huge_alloc(5 * kMiB, 1, false);
+  std::memset(block, 1, 100);
+  block = static_cast<char *>(huge_realloc(block, 8 * kMiB));
+  EXPECT_LT(hak_test::resident_pages(block, 8 * kMiB), 100u);
+  EXPECT_TRUE(huge_free(block));
+  EXPECT_TRUE(huge_free(in_the_way));
+}
+
+/* A block ends in the middle of a huge page, and its pages move away. */
+TEST_F(Huge, WhatLaysBesideABlockThatMovedGoesWithIt) {
+  void *block = huge_alloc(5 * kMiB, 1, false), *in_the_way = huge_alloc(5 * kMiB, 1, false);
+  const size_t end = (map_unit_of(block) + 5 * kMiB / UNIT_BYTES) / SUPERSLAB_UNITS;
+  map_superslab(end)->has_slack = true; /* as if a huge page lay there */
+  std::memset(block, 1, 5 * kMiB);
+  block = huge_realloc(block, 9 * kMiB);
+  EXPECT_FALSE(map_superslab(end)->has_slack) << "it counts as clean, so nobody gives it back";
+  EXPECT_TRUE(huge_free(block));
+  EXPECT_TRUE(huge_free(in_the_way));
+  arena_purge(0);
+}
+
 /* Pages that were moved are a mapping of their own, until they are mapped anew. */
 TEST_F(Huge, WhatHasGrownIsPartOfTheHeapsMappingAgainWhenItIsPurged) {
   void *block = huge_alloc(5 * kMiB, 1, false), *in_the_way = huge_alloc(5 * kMiB, 1, false);

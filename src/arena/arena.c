@@ -402,7 +402,8 @@ static bool had_better_move(unit_t behind, size_t old_units, size_t more) {
   if (zone_free_units_behind(behind) >= more && is_dirty_mostly(behind, more)) return false;
   unit_t other = zone_find(zone, old_units + more, 1);
   if (other == 0 || !is_dirty_mostly(other, old_units + more)) return false;
-  return pages_sample(map_address((unit_t)(behind - old_units)), old_units << UNIT_SHIFT) >= PAGES_SAMPLED / 4 * 3;
+  enum { LOOKED_UP = 4 };
+  return pages_sample(map_address((unit_t)(behind - old_units)), old_units << UNIT_SHIFT, LOOKED_UP) >= LOOKED_UP - 1;
 }
 
 /* Under the gate. At the end of the zone there is always more, if the system grants it. */

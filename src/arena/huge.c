@@ -124,9 +124,9 @@ static move_t move_contents(char *to, char *from, size_t bytes) {
 /* Where pages lie behind at least half of the place, and nearly all of what is to go there, copying takes little new memory,
  * and no page is faulted in twice: those of the place would go, and those of the source be missed by the next block there. */
 static bool is_better_copied(char *to, char *from, size_t bytes) {
-  enum { COPY_MOST_UNITS = 256 };
-  return map_units_for(bytes) <= COPY_MOST_UNITS && pages_sample(from, bytes) >= PAGES_SAMPLED / 4 * 3 &&
-         pages_sample(to, bytes) >= PAGES_SAMPLED / 2;
+  enum { COPY_MOST_UNITS = 256, LOOKED_UP = 16 };
+  return map_units_for(bytes) <= COPY_MOST_UNITS && pages_sample(from, bytes, LOOKED_UP) >= LOOKED_UP / 4 * 3 &&
+         pages_sample(to, bytes, LOOKED_UP) >= LOOKED_UP / 2;
 }
 
 /* The run is taken. false: it is lost, and the contents are where they were. */

@@ -53,7 +53,6 @@ static void note_anew(unit_t first, size_t units) {
     if (c.mask != UINT32_MAX) continue;
     map_note_huge_page(c.number, false);
     map_note_grown(c.number, false);
-    map_superslab(c.number)->has_slack = false;
   }
 }
 
@@ -165,13 +164,18 @@ static void give_dirty(unit_t first, size_t units) {
   note_strain(now_ms);
 }
 
-/* What a huge page made resident beside a free run goes with the part of it that lies there. */
-static void give_beside(unit_t first, size_t units) {
+/* What a huge page made resident beside a free run, mapped anew, goes with the part of it that lies there. */
+static void give_slack_of(unit_t first, size_t units) {
   FOR_EACH_SUPERSLAB(c, first, units) {
-    if (c.mask == UINT32_MAX || !map_superslab(c.number)->has_slack) continue;
+    if (HAK_LIKELY(!map_superslab(c.number)->has_slack)) continue;
+    if (c.mask == UINT32_MAX) {
+      map_superslab(c.number)->has_slack = false;
+      continue;
+    }
     unit_t part = (unit_t)(c.number * SUPERSLAB_UNITS + (unsigned)__builtin_ctz(c.mask));
-    charge_dirty(part, 1, dirty_add(part, (size_t)__builtin_popcount(c.mask), os_now_ms()));
-    note_strain(os_now_ms());
+    uint64_t now_ms = os_now_ms();
+    charge_dirty(part, 1, dirty_add(part, (size_t)__builtin_popcount(c.mask), now_ms));
+    note_strain(now_ms);
   }
 }
 
@@ -180,7 +184,7 @@ static void give_clean(unit_t first, size_t units) {
   note_anew(first, units);
   give_units(first, units);
   charge_gone(units);
-  give_beside(first, units);
+  give_slack_of(first, units);
   watch_limits();
 }
 
@@ -394,23 +398,24 @@ void arena_give_clean(unit_t first, size_t units) { give(first, units, true); }
 static bool is_dirty_mostly(unit_t first, size_t units) { return dirty_count(first, units) > units / 2; }
 
 /* Whether a run that grows by so much is better copied into what is dirty than extended into what is not, beside which the
- * other would stay resident. Not one that grows by little: to copy it takes longer than to fault that in. Nor one that is
- * hardly used: a copy is resident as a whole. */
+ * other would stay resident. Not one that grows by little: to copy it takes longer than to fault that in. */
 static bool had_better_move(unit_t behind, size_t old_units, size_t more) {
   zone_id_t zone = zone_of(behind - 1);
   if (zone != ZONE_SMALL || more < old_units / 2 || dirty_units() < old_units + more) return false;
   if (zone_free_units_behind(behind) >= more && is_dirty_mostly(behind, more)) return false;
   unit_t other = zone_find(zone, old_units + more, 1);
-  if (other == 0 || !is_dirty_mostly(other, old_units + more)) return false;
+  return other != 0 && is_dirty_mostly(other, old_units + more);
+}
+
+static bool is_used_mostly(unit_t first, size_t units) {
   enum { LOOKED_UP = 4 };
-  return pages_sample(map_address((unit_t)(behind - old_units)), old_units << UNIT_SHIFT, LOOKED_UP) >= LOOKED_UP - 1;
+  return pages_sample(map_address(first), units << UNIT_SHIFT, LOOKED_UP) >= LOOKED_UP - 1;
 }
 
 /* Under the gate. At the end of the zone there is always more, if the system grants it. */
 static bool extend(unit_t first, size_t old_units, size_t new_units) {
   unit_t behind = (unit_t)(first + old_units);
   size_t more = new_units - old_units;
-  if (had_better_move(behind, old_units, more)) return false;
   bool there = zone_free_units_behind(behind) >= more ||
                (may_grow(more) && zone_grow_behind(behind, more, kept_used_units()) &&
                 zone_free_units_behind(behind) >= more);
@@ -424,7 +429,13 @@ static bool extend(unit_t first, size_t old_units, size_t new_units) {
 
 bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
   enter();
-  bool extended = extend(first, old_units, new_units);
+  bool may_move = had_better_move((unit_t)(first + old_units), old_units, new_units - old_units);
+  bool extended = !may_move && extend(first, old_units, new_units);
+  arena_leave();
+  /* What is hardly used is not copied: a copy is resident as a whole. The system is asked with the gate open. */
+  if (!may_move || is_used_mostly(first, old_units)) return extended;
+  enter();
+  extended = extend(first, old_units, new_units);
   arena_leave();
   return extended;
 }

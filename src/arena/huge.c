@@ -118,7 +118,7 @@ static move_t move_contents(char *to, char *from, size_t bytes) {
   /* Half of the contents would be here and half there. But what could be mapped again
    * once can be so again. */
   HAK_CHECK(second != MOVE_DESTINATION_LOST);
-  return first > second ? first : second;
+  return first > second ? first : second; /* in the order of the names: what is less to be had */
 }
 
 /* Where pages lie behind at least half of the place, and nearly all of what is to go there, copying takes little new memory,

@@ -17,7 +17,7 @@ HAK_C_BEGIN
 /* Units are taken: of them, so many were dirty. */
 void kept_note_taken(size_t units, size_t dirty);
 void kept_note_given(size_t units);
-/* Some of what is in use, all of which is resident, is about to be given back. */
+/* Some of what is in use is about to be given back. */
 void kept_note_full(void);
 /* How many units are in use or dirty beyond the most that were in use lately, when some were given back,
  * and a floor. Where it is 0, what stays dirty makes no new peak. */

@@ -6,7 +6,7 @@ enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
 unsigned pages_sample(char *at, size_t bytes, unsigned pages) {
   size_t part = bytes / pages;
   unsigned resident = 0;
-  /* Not the first page of each part: what is used at its beginning alone may be an array. */
+  /* At another place of each part: what is used at its beginning alone may be an array. */
   for (size_t i = 0; i < pages; i++) resident += page_is_resident(at + i * part + part / pages * i);
   return resident;
 }

@@ -34,10 +34,9 @@ HAK_C_BEGIN
  * lie here. */
 enum { SHELF_LENGTHS = 31, SHELF_PLACES = 1024, SHELF_PLACES_OF_MANY = 16 };
 
-/* Whether runs may be put there: where threads are several. One alone never waits at the arena's
- * gate, and finds nothing faster on the shelf. Relaxed: a hint. */
+/* Whether runs may be put there: where there are more threads than these. Few rarely wait at the arena's
+ * gate, and find nothing faster on the shelf. Relaxed: a hint. */
 extern atomic32 shelf_opened;
-/* So many threads and fewer do without it. */
 enum { SHELF_FEW_THREADS = 4 };
 HAK_INLINE bool shelf_is_open(void) { return atomic32_load_relaxed(&shelf_opened) != 0; }
 HAK_INLINE void shelf_open(bool is_open) {

@@ -113,8 +113,8 @@ static bool has_room(heap_t *heap, unsigned size_class, size_t more_bytes, void 
 static bool widen(heap_t *heap, unsigned size_class, size_t capacity, void *block) {
   size_t more = capacity - heap->magazines[size_class].capacity;
   if (more == 0) return false;
-  bool fits = has_room(heap, size_class, more * size_classes[size_class].block_bytes, block);
-  return (fits || capacity <= capacity_least(size_class)) && set_capacity(heap, size_class, capacity);
+  bool has = has_room(heap, size_class, more * size_classes[size_class].block_bytes, block);
+  return (has || capacity <= capacity_least(size_class)) && set_capacity(heap, size_class, capacity);
 }
 
 size_t magazine_shrink(heap_t *heap, unsigned size_class) {

@@ -216,7 +216,7 @@ TEST_F(WideBlocks, TheHeapThatWasTooSmallIsTheFirstWitness) {
   EXPECT_TRUE(GrowthGetsThem());
 }
 
-/* Blocks of less than a page are always used. */
+/* Of blocks of a page or two not much can be unused. */
 TEST_F(WideBlocks, OtherBlocksAreNoWitness) {
   Uses(UNIT_BYTES, UNIT_BYTES);
   dense_note_wide(-static_cast<int64_t>(kUsed));

@@ -160,7 +160,7 @@ TEST_F(Huge, WhatIsHardlyUsedIsNotCopied) {
 }
 
 /* A block ends in the middle of a huge page, and its pages move away. */
-TEST_F(Huge, WhatLaysBesideABlockThatMovedGoesWithIt) {
+TEST_F(Huge, WhatLiesBesideABlockThatMovedGoesWithIt) {
   void *block = huge_alloc(5 * kMiB, 1, false), *in_the_way = huge_alloc(5 * kMiB, 1, false);
   const size_t end = (map_unit_of(block) + 5 * kMiB / UNIT_BYTES) / SUPERSLAB_UNITS;
   map_superslab(end)->has_slack = true; /* as if a huge page lay there */

@@ -15,8 +15,6 @@ namespace {
 
 class Room : public testing::Test {
  protected:
-  heap_t *heap() { return heap_of(owner_by_id(1)); }
-
   /* Three blocks at a time, of any size; of each some bytes are written to. Returns what lies in magazines in the end. */
   size_t HeldAfter(bool whole) {
     std::mt19937 random(1);
@@ -33,7 +31,7 @@ class Room : public testing::Test {
     hak__check_all();
     size_t held = 0;
     for (unsigned c = MID_CLASS_END; c < SIZE_CLASS_COUNT; c++)
-      held += magazine_count(heap(), c) * size_classes[c].block_bytes;
+      held += magazine_count(the_heap, c) * size_classes[c].block_bytes;
     return held;
   }
 };

@@ -23,18 +23,11 @@
 #ifndef HAK_ARENA_H
 #define HAK_ARENA_H
 
-#include "../os/lock.h"
 #include "../support/tally.h"
+#include "arena_gate.h"
 #include "map.h"
 
 HAK_C_BEGIN
-
-extern hak_gate_t arena_gate;
-/* Whether somebody is behind the gate. A hint. */
-HAK_INLINE bool arena_is_shut(void) { return gate_is_shut(&arena_gate); }
-/* For those who look: the gate, behind which whatever was given back is the arena's. */
-void arena_enter(void);
-void arena_leave(void);
 
 /* Finds the window at the first call; false while the system refuses it. */
 bool arena_ready(void);
@@ -52,7 +45,6 @@ void arena_clear_stale(unit_t first, size_t units);
 /* A run gets what a block holds that grows: pages may be moved to it. What is free of its SuperSlabs is
  * given back to the system by being mapped anew, until all of one is. */
 void arena_note_grown(unit_t first, size_t units);
-bool arena_has_grown(unit_t first, size_t units);
 /* Whether a run that such a block has had is to be given back as it is, for the next one to find its pages:
  * there is little of that, and no more in use and dirty together than was in use lately. If not, the caller
  * maps it anew. Without waiting for the gate. */
@@ -73,7 +65,7 @@ unit_t arena_take_shelved(unsigned length);
  * shelf, without the gate. 0 if there is none. It may not read as zero, and arena_clear_stale
  * does not know what of it. */
 unit_t arena_take_cut(size_t units, size_t align_units);
-/* Makes a run longer in place if the units behind it are free. */
+/* Makes a run longer in place if the units behind it are free, and it had not better be copied to dirty ones. */
 bool arena_extend(unit_t first, size_t old_units, size_t new_units);
 
 /* Whether the unit exists; what lies elsewhere in the window is not ours. */
@@ -100,7 +92,6 @@ HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_
  * than that and a share goes at frees. SIZE_MAX: all stays. */
 void arena_keep(size_t bytes);
 
-extern atomic32 arena_is_strained; /* there is something for relieve; relaxed, a hint */
 HAK_INLINE void arena_relieve(size_t freed_units) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&arena_is_strained) != 0)) arena_relieve_now(freed_units);
 }

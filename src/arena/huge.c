@@ -4,6 +4,7 @@
 #include "../base/probe.h"
 #include "../os/os.h"
 #include "arena.h"
+#include "drop.h"
 #include "huge_pages.h"
 #include "pages.h"
 
@@ -48,7 +49,7 @@ static void give(unit_t first, huge_source_t state) {
   size_t units = map_record(first)->run_units;
   map_write_words(first, 1, units, 0);
   if (state == HUGE_SOURCE_CLEAN) arena_give_clean(first, units);
-  else if (arena_has_grown(first, units)) give_grown(first, units);
+  else if (drop_has_grown(first, units)) give_grown(first, units);
   else arena_give(first, units);
 }
 
@@ -124,9 +125,10 @@ static move_t move_contents(char *to, char *from, size_t bytes) {
 /* Where pages lie behind at least half of the place, and nearly all of what is to go there, copying takes little new memory,
  * and no page is faulted in twice: those of the place would go, and those of the source be missed by the next block there. */
 static bool is_better_copied(char *to, char *from, size_t bytes) {
-  enum { COPY_MOST_UNITS = 256, LOOKED_UP = 16 };
-  return map_units_for(bytes) <= COPY_MOST_UNITS && pages_sample(from, bytes, LOOKED_UP) >= LOOKED_UP / 4 * 3 &&
-         pages_sample(to, bytes, LOOKED_UP) >= LOOKED_UP / 2;
+  enum { COPY_MOST_UNITS = 256 };
+  size_t pages = align_down(bytes, os_page_bytes());
+  return map_units_for(bytes) <= COPY_MOST_UNITS && pages_resident(from, pages) >= bytes / 4 * 3 &&
+         pages_resident(to, pages) >= bytes / 2;
 }
 
 /* The run is taken. false: it is lost, and the contents are where they were. */

@@ -3,12 +3,16 @@
 
 enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
 
-unsigned pages_sample(char *at, size_t bytes, unsigned pages) {
-  size_t part = bytes / pages;
-  unsigned resident = 0;
-  /* At another place of each part: what is used at its beginning alone may be an array. */
-  for (size_t i = 0; i < pages; i++) resident += page_is_resident(at + i * part + part / pages * i);
-  return resident;
+size_t pages_resident(char *at, size_t bytes) {
+  unsigned char resident[PAGES_AT_ONCE];
+  size_t page = os_page_bytes(), found = 0;
+  for (char *next = at, *end = next + bytes; next < end;) {
+    size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
+    if (!os_resident_pages(next, pages * page, resident)) return 0;
+    for (size_t i = 0; i < pages; i++) found += resident[i] & 1;
+    next += pages * page;
+  }
+  return found * page;
 }
 
 /* How many of the pages come before those that are to be dropped. */

@@ -20,8 +20,8 @@ HAK_INLINE bool page_is_resident(char *at) {
   return os_resident_pages((char *)align_down((uintptr_t)at, page), page, &resident) && (resident & 1) != 0;
 }
 
-/* How many of so many of its pages are, at about even distances. */
-unsigned pages_sample(char *at, size_t bytes, unsigned pages);
+/* How many bytes are, of whole pages. 0 where the system does not say. */
+size_t pages_resident(char *at, size_t bytes);
 
 /* Makes memory read as zero, whole pages, without making pages resident that are
  * not. */

@@ -438,6 +438,19 @@ TEST_F(Arena, WhatGrowsByMuchMovesWhereDirtyUnitsWait) {
   EXPECT_TRUE(extend(run, 18)) << "what it grows into is dirty";
 }
 
+/* Nobody has written there: the books of dirty memory do not know. */
+TEST_F(Arena, WhatGrowsByMuchDoesNotMoveWhereNoPagesLie) {
+  unit_t run = 0;
+  for (int i = 0; i < 8; i++) { /* nor because of what was found in other places */
+    arena_purge(0);
+    const unit_t dirty = arena_take(ZONE_SMALL, 17, 1, nullptr);
+    run = take(ZONE_SMALL, 8);
+    arena_give(dirty, 17);
+    EXPECT_TRUE(extend(run, 16) || i < 7);
+    give(run);
+  }
+}
+
 TEST_F(Arena, WhatCannotBeIsRefused) {
   EXPECT_EQ(arena_take(ZONE_SMALL, size_t{1} << 40, 1, nullptr), 0u);
   EXPECT_EQ(arena_take(ZONE_HUGE, 1, size_t{1} << 33, nullptr), 0u);

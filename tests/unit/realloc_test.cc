@@ -3,6 +3,8 @@
 
 #include <hakmem.h>
 
+#include <array>
+
 /* A block that grows by a small step is copied to one that is larger than asked for. The size that was asked for is right
  * all the same, also for operator delete, which takes no block for one that was shrunk: a report would end the process. */
 TEST(Realloc, WhatGrewAheadIsFreedByTheSizeAskedFor) {
@@ -14,4 +16,24 @@ TEST(Realloc, WhatGrewAheadIsFreedByTheSizeAskedFor) {
       alloc_delete_sized(block, asked);
     }
   }
+}
+
+/* Of each array only the ends are used. What is freed lies dirty beside the next ones that grow, and is no reason for
+ * the heap to become larger. */
+TEST(Realloc, ArraysThatDoubleAgainAndAgainFindThePlaceOfThoseBefore) {
+  constexpr std::size_t kLeast = 64, kMost = hak_test::kMiB, kAtATime = 8;
+  auto round = [] {
+    std::array<char *, kAtATime> arrays{};
+    for (std::size_t bytes = kLeast; bytes <= kMost; bytes *= 2) {
+      for (char *&array : arrays) {
+        array = static_cast<char *>(hak_realloc(array, bytes));
+        array[bytes / 2] = array[bytes - 1] = 1;
+      }
+    }
+    for (char *array : arrays) hak_free(array);
+  };
+  for (int i = 0; i < 20; i++) round();
+  const std::size_t committed = arena_usage().committed;
+  for (int i = 0; i < 300; i++) round();
+  EXPECT_LE(arena_usage().committed, committed + 2 * kAtATime * kMost);
 }

@@ -1,0 +1,98 @@
+/* The functions of arena.h that give pages back to the system. SPDX-License-Identifier: MIT */
+#include "arena.h"
+
+#include "../support/profile.h"
+#include "dirty.h"
+#include "kept.h"
+#include "purging.h"
+#include "shelf.h"
+#include "stock.h"
+#include "unshelve.h"
+
+enum {
+  /* How long free memory stays resident, and how long it lies on the shelf before. */
+  DIRTY_MS = 1000,
+  SHELF_MS = 250,
+  LOOK_MS = 20, /* between looks that found neither that old */
+};
+
+static atomic64 next_look_ms; /* of arena_tick; relaxed, without the gate */
+
+static size_t keep_given(size_t keep) { return keep; }
+static size_t keep_share(size_t keep) { return keep + kept_dirty_units(); }
+static size_t keep_least_share(size_t keep) { return keep + kept_least_units(); }
+static size_t keep_for_good(size_t keep) { return keep + kept_for_good_units(); }
+
+/* Many threads may ask at once, each at every movement of the clock: where nothing was due,
+ * they leave the gate alone for a while. */
+size_t arena_tick(uint64_t now_ms) {
+  if (!arena_is_ready() || now_ms < atomic64_load_relaxed(&next_look_ms) || !stock_enter_soon()) return 0;
+  stock_note_strain(now_ms);
+  uint64_t age_ms = profile_wait(DIRTY_MS), shelf_ms = profile_wait(SHELF_MS);
+  bool is_due = now_ms >= age_ms && dirty_oldest_ms() <= now_ms - age_ms && dirty_units() > kept_for_good_units();
+  arena_leave();
+  size_t shelved = shelf_units() > 0 ? unshelve_until(now_ms - min_size(shelf_ms, now_ms), UNSHELVED_MOST, SIZE_MAX)
+                                     : 0;
+  size_t purged = is_due ? purging_until(now_ms - age_ms, PURGE_UNITS, PURGE_CALLS, keep_for_good, 0) : 0;
+  if (shelved + purged == 0) atomic64_store_relaxed(&next_look_ms, now_ms + LOOK_MS);
+  return (shelved << UNIT_SHIFT) + tally_add(TALLY_AGED, purged);
+}
+
+/* false: the gate is shut. `others_purge`: whether a purge by another thread goes on. */
+static bool give_slack(bool *others_purge) {
+  if (!stock_enter_soon()) return false;
+  stock_give_slack();
+  *others_purge = purging_goes_on();
+  arena_leave();
+  return true;
+}
+
+size_t arena_relieve_now(size_t freed_units) {
+  enum { REFUSED_MS = 1000 };
+  bool others_purge;
+  if (!arena_is_ready() || !give_slack(&others_purge)) return 0;
+  /* What is kept shrinks by an eighth of what was freed. Who comes by while another thread gives back what it
+   * has freed does no more than that: the rest is that one's. */
+  size_t most = freed_units + freed_units / 8 + (others_purge ? 0 : 2 * PURGE_UNITS);
+  size_t calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  if (most == 0) return 0;
+  if (shelf_surplus() > 0) unshelve_some(min_size(shelf_surplus(), most));
+  size_t purged = tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, most, calls, keep_share, 0));
+  stock_enter();
+  uint64_t now_ms = os_now_ms();
+  if (purged == 0 && dirty_units() > kept_dirty_units()) kept_rest(now_ms + REFUSED_MS);
+  stock_note_strain(now_ms);
+  arena_leave();
+  return purged;
+}
+
+size_t arena_relieve_growth(size_t units) {
+  if (!stock_enter_soon()) return 0;
+  size_t over = kept_over_lately(), dirty = dirty_units();
+  arena_leave();
+  if (over == 0) return 0;
+  return tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, min_size(over, units), PURGE_CALLS, keep_given,
+                                                 dirty - min_size(dirty, over)));
+}
+
+void arena_keep(size_t bytes) {
+  stock_enter();
+  kept_tell(bytes);
+  arena_leave();
+}
+
+size_t arena_yield(size_t freed_units) {
+  if (!arena_is_ready()) return 0;
+  size_t most = PURGE_UNITS + freed_units, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  if (shelf_units() > 0) unshelve_some(most); /* what the caller has freed may lie there */
+  return tally_add(TALLY_TRIMMED, purging_until(UINT64_MAX, most, calls, keep_least_share, 0));
+}
+
+size_t arena_purge_for(tally_t reason, size_t keep_bytes) {
+  if (!arena_is_ready()) return 0;
+  unshelve_all();
+  arena_enter();
+  size_t most = dirty_units(); /* each once, should the system refuse some */
+  arena_leave();
+  return tally_add(reason, purging_until(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT));
+}

@@ -1,0 +1,72 @@
+/* See purging.h. SPDX-License-Identifier: MIT */
+#include "purging.h"
+
+#include "charge.h"
+#include "dirty.h"
+#include "kept.h"
+#include "stock.h"
+#include "zone.h"
+
+struct purging purging;
+
+static size_t claim(uint64_t until_ms, size_t most, unit_t *first) {
+  size_t units = dirty_oldest_row(until_ms, most, first);
+  if (units == 0) return 0;
+  stock_set_apart(*first, units);
+  purging.begun++;
+  return units;
+}
+
+/* Nothing is mapped there any more: in use for good, as what huge.c has lost. */
+static HAK_COLD void keep_lost(unit_t first, size_t units) {
+  map_record(first)->run_units = (uint32_t)units;
+  map_write_words(first, 0, units, word_make(0, KIND_INNER));
+  kept_note_taken(units, units);
+}
+
+/* `rest`: units behind them that stay claimed, a run of their own from now on; in a child
+ * that is forked meanwhile, for good. */
+static void hand_back(unit_t first, size_t units, size_t rest, purge_t purged) {
+  stock_enter();
+  if (rest > 0) map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
+  if (purged == PURGE_LOST) keep_lost(first, units);
+  else stock_put_back(first, units);
+  if (purged == PURGE_DONE) {
+    kept_note_purged(units);
+    charge_gone(units);
+  } else if (purged == PURGE_REFUSED) {
+    stock_note_dirty(first, units, os_now_ms()); /* last in the list: others' turn */
+  }
+  if (rest == 0 && purging_goes_on()) purging.ended++; /* a child has forgotten it */
+  arena_leave();
+}
+
+/* Where the system refuses, one locked page may be the reason: the others go. `rest`: as
+ * in hand_back. Returns the units that went. */
+static size_t purge_claimed(unit_t first, size_t units, size_t rest) {
+  purge_t purged = zone_look(zone_of(first))->kind->purge(map_address(first), units << UNIT_SHIFT);
+  if (purged != PURGE_REFUSED || units == 1) {
+    hand_back(first, units, rest, purged);
+    return purged == PURGE_DONE ? units : 0;
+  }
+  size_t half = units / 2;
+  size_t purged_first = purge_claimed(first, half, units - half + rest);
+  return purged_first + purge_claimed((unit_t)(first + half), units - half, rest);
+}
+
+size_t purging_until(uint64_t until_ms, size_t most, size_t calls, purging_keep_fn *keep_least, size_t keep) {
+  size_t purged = 0;
+  for (size_t tried = 0; tried < most && calls > 0; calls--) {
+    unit_t first;
+    stock_enter();
+    size_t least = keep_least(keep), surplus = dirty_units() > least ? dirty_units() - least : 0;
+    size_t units = surplus > 0 ? claim(until_ms, min_size(surplus, min_size(most - tried, PURGE_UNITS)), &first) : 0;
+    arena_leave();
+    if (units == 0) break;
+    tried += units;
+    purged += purge_claimed(first, units, 0);
+  }
+  return purged << UNIT_SHIFT;
+}
+
+void purging_after_fork(void) { purging.ended = purging.begun; }

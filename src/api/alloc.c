@@ -122,7 +122,8 @@ void alloc_free_slow(void *block, size_t difference, heap_t *heap) {
   /* Somebody may have set the bit since; no word has it. */
   uint32_t word = ((uint32_t)difference ^ heap->id_word) & ~HEAP_SAMPLES;
   if (HAK_LIKELY(!sample_may_be_on(heap))) {
-    if (!boundary_keep(heap, block, word)) free_unsampled(block, word);
+    if (!boundary_keeps(heap, word_kind(word))) free_unsampled(block, word);
+    else if (!boundary_keep(heap, block, word)) free_any(block, word);
   } else if (!sample_free_quickly(heap, block, difference ^ HEAP_SAMPLES)) {
     free_sampled(block, word);
   }

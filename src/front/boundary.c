@@ -75,13 +75,11 @@ static bool is_lent(const heap_t *heap, unsigned size_class, uint32_t word) {
 /* Another's block of a slab of several. Where there is no room in the magazine for one that stays there are too many
  * here. Returns whether it stays. */
 static bool stays_or_goes_home(heap_t *heap, unsigned size_class, void *block, uint32_t word) {
-  if (!boundary_keeps(heap, size_class)) {
-    remote_free(&heap->owner, block, word);
-    return false;
-  }
-  bool is_full = heap->top[size_class] == heap->limit[size_class];
-  if (is_full && !is_lent(heap, size_class, word)) travel_begin(heap, size_class);
-  return true;
+  bool stays = boundary_keeps(heap, size_class), is_full = heap->top[size_class] == heap->limit[size_class];
+  bool travels = (stays ? is_full : travel_is_wanted(heap, size_class)) && !is_lent(heap, size_class, word);
+  if (travels) travel_begin(heap, size_class);
+  else if (!stays) remote_free(&heap->owner, block, word);
+  return stays || travels;
 }
 
 void boundary_free(void *block, uint32_t word) {
@@ -109,8 +107,7 @@ void boundary_free(void *block, uint32_t word) {
 
 bool boundary_free_quickly(void *block, uint32_t word) {
   heap_t *heap = the_heap;
-  return word_owner(word) != heap->owner.id && !boundary_keeps(heap, word_kind(word)) &&
-         remote_free_quickly(&heap->owner, block, word);
+  return word_owner(word) != heap->owner.id && remote_free_quickly(&heap->owner, block, word);
 }
 
 bool boundary_free_sampled(void *block, uint32_t word) {

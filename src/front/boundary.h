@@ -10,6 +10,7 @@
 #include "../slab/depot.h"
 #include "heap.h"
 #include "magazine.h"
+#include "travel.h"
 
 HAK_C_BEGIN
 
@@ -22,18 +23,18 @@ void *boundary_refill(unsigned size_class, bool *is_zero);
 void boundary_free(void *block, uint32_t word);
 
 /* Whether another's block of a class that travels (slab/depot.h) stays here: where its magazine does, or the thread has
- * no other block that it could hand out next. Else it goes home, so that a thread that was handed some once does not have
+ * no other block that it could hand out next, unless it would share its lines. Else it goes home, so that a thread that was handed some once does not have
  * them for ever: it takes time at each free to tell them from its own, most of all where nobody can foretell which it is.
  * A hint: who claims the owner changes its slabs meanwhile. */
 static inline HAK_LOOKS_ON bool boundary_keeps(const heap_t *heap, unsigned size_class) {
   return depot_serves(size_class) &&
-         (heap->magazines[size_class].travels > 0 || HAK_LOOK(heap->owner.slabs[size_class]) == 0);
+         (heap->magazines[size_class].travels > 0 ||
+          (!travel_shares_lines(size_class) && HAK_LOOK(heap->owner.slabs[size_class]) == 0));
 }
-/* The same for another's block that stays, when there is room in the magazine, as it is at most frees of such. false:
+/* Frees one that stays, when there is room in the magazine, as there is at most frees of such. false:
  * it has not been freed. The heap is the thread's, and does not sample. */
 HAK_INLINE bool boundary_keep(heap_t *heap, void *block, uint32_t word) {
-  return boundary_keeps(heap, word_kind(word)) && word_owner(word) != 0 && !magazines_may_have_shared() &&
-         magazine_push(heap, word_kind(word), block);
+  return word_owner(word) != 0 && !magazines_may_have_shared() && magazine_push(heap, word_kind(word), block);
 }
 /* The same for one that goes home, when all there is to do is to add it to
  * the outbox, or to send it alone. false: it has not been freed. The thread has a heap, which does not sample. */

@@ -2,6 +2,7 @@
 #include "travel.h"
 
 #include "../slab/batch.h"
+#include "../slab/remote.h"
 #include "capacity.h"
 
 /* Until its thread's second round of decay_now after it ran full of another's blocks, or the first after it was served by
@@ -11,6 +12,10 @@ enum { TRAVELS_SERVED = 1, TRAVELS_FULL = 2 };
 /* Of a thread's newest blocks so many tell whether it exchanges any: then half of them may be others', or all but a few. */
 enum { LOOKS = 16 };
 
+bool travel_is_wanted(const heap_t *heap, unsigned size_class) {
+  return travel_shares_lines(size_class) && remote_is_crowded(&heap->owner) && heap->magazines[size_class].missed;
+}
+
 void travel_begin(heap_t *heap, unsigned size_class) { heap->magazines[size_class].travels = TRAVELS_FULL; }
 
 void travel_decay(heap_t *heap, unsigned size_class) {
@@ -19,7 +24,7 @@ void travel_decay(heap_t *heap, unsigned size_class) {
 
 size_t travel_fetch(heap_t *heap, unsigned size_class, void **blocks, size_t wanted) {
   magazine_t *m = &heap->magazines[size_class];
-  if (m->travels == 0 && heap->owner.slabs[size_class] != 0) return 0;
+  if (m->travels == 0 && (travel_shares_lines(size_class) || heap->owner.slabs[size_class] != 0)) return 0;
   size_t got = batch_fetch(&heap->owner, size_class, blocks, wanted);
   if (got > 0 && m->travels == 0) m->travels = TRAVELS_SERVED;
   return got;

@@ -3,10 +3,10 @@
  *
  * A magazine that travels is refilled from the depot before its thread's own slabs, and what it has too much of goes there.
  * Others' blocks stay in it. It does so for a second or two after it has run full of another thread's blocks, or was served
- * by the depot for want of own ones. It does not grow beyond a fair batch, however often it runs full and empty: the depot
- * has what it is short of, and others can have what it has too much of. But where what it runs full of are its thread's own
- * blocks, nobody exchanges any, and to send them by the depot, a batch at a time, would only take time; it grows as others
- * do.
+ * by the depot for want of own ones; one of small blocks, where the thread exchanges these (travel_is_wanted). It does not
+ * grow beyond a fair batch, however often it runs full and empty: the depot has what it is short of, and others can have
+ * what it has too much of. But where what it runs full of are its thread's own blocks, nobody exchanges any, and to send
+ * them by the depot, a batch at a time, would only take time; it grows as others do.
  *
  * The heap's own thread calls these, between thread_enter and thread_leave.
  *
@@ -18,6 +18,14 @@
 #include "heap.h"
 
 HAK_C_BEGIN
+
+/* Blocks that share lines of the cache with their neighbours, but for their ends: below 128 bytes. */
+enum { SHARED_LINE_CLASSES = 8 };
+HAK_INLINE bool travel_shares_lines(unsigned size_class) { return size_class < SHARED_LINE_CLASSES; }
+/* Whether a magazine of such blocks is to travel, as one of another thread's has come. Handed out by this thread they would
+ * share lines with their neighbours over there; but who frees others' blocks of many slabs, in no order, and takes blocks
+ * of the class as well, exchanges them with others, and what shares a line is up to chance already. */
+bool travel_is_wanted(const heap_t *heap, unsigned size_class);
 
 /* Another's block has come that the magazine has no room for. */
 void travel_begin(heap_t *heap, unsigned size_class);

@@ -30,10 +30,8 @@
 HAK_C_BEGIN
 
 enum {
-  DEPOT_CLASS_FIRST = 8, /* of 128 bytes   */
-  DEPOT_CLASSES = MID_CLASS_END - DEPOT_CLASS_FIRST,
-  DEPOT_CRATES = 32, /* of each class     */
-  CRATE_BLOCKS = 31, /* at the most       */
+  DEPOT_CRATES = 32, /* of each class */
+  CRATE_BLOCKS = 31, /* at the most   */
 };
 /* And so many bytes of blocks: of a class no more than 4 MiB lies there, whatever its magazines hold. */
 #define CRATE_BYTES HAK_KIB(128)
@@ -47,11 +45,8 @@ typedef struct {
 } __attribute__((aligned(HAK_CACHE_LINE))) crate_t;
 static_assert(sizeof(crate_t) == 256, "four lines");
 
-/* What travels are blocks of several to a slab, of which none shares a line of the cache with others but at its ends.
- * Smaller ones go home: handed out by another thread, they would share lines with their neighbours over there. */
-HAK_INLINE bool depot_serves(unsigned size_class) {
-  return size_class - (unsigned)DEPOT_CLASS_FIRST < (unsigned)DEPOT_CLASSES;
-}
+/* What travels are blocks of several to a slab. */
+HAK_INLINE bool depot_serves(unsigned size_class) { return size_class < MID_CLASS_END; }
 
 /* A bit for each class of which some blocks may be there. Relaxed: a hint, which a
  * class may lack whose blocks have just come. */

@@ -108,8 +108,8 @@ static void post(owner_t *self, uint32_t *from) {
  * so that it takes four owners to a place: about 64 in all. */
 enum { SCATTERED = 32, SCATTERED_MOST = 64 };
 static void note_parcel(owner_t *self, const parcel_t *parcel) {
-  if (parcel->count == 1) self->scattered += self->scattered < SCATTERED_MOST;
-  else self->scattered -= self->scattered < 2 ? self->scattered : 2;
+  if (parcel->count > 1) self->scattered = (uint16_t)(self->scattered - min_size(self->scattered, 2));
+  else if (self->scattered < SCATTERED_MOST) self->scattered++;
 }
 
 /* A parcel for that owner with room for an entry; NULL when there is no memory. */
@@ -203,6 +203,10 @@ HAK_INLINE bool add_bit(outbox_entry_t *entry, const slab_place_t *place, unsign
   return true;
 }
 
+static void note_eviction(owner_t *self) {
+  if (self->evictions < EVICTIONS_MANY) self->evictions++;
+}
+
 /* Whether a block goes to its slab at once, as another's entry is in its place: one of 16 takes that place
  * nevertheless, to see whether packing is in vain still. */
 static bool goes_alone(const owner_t *self) {
@@ -219,7 +223,10 @@ static void deliver_alone(owner_t *self, const slab_place_t *place, unsigned siz
 static HAK_NOINLINE bool deliver_quickly(owner_t *self, const outbox_entry_t *entry, const slab_place_t *place,
                                          unsigned size_class) {
   bool is_alone = entry->bits != 0 && !has_key(entry, key_of(place, size_class)) && goes_alone(self);
-  if (is_alone) deliver_alone(self, place, size_class);
+  if (is_alone) {
+    note_eviction(self);
+    deliver_alone(self, place, size_class);
+  }
   return is_alone;
 }
 
@@ -251,6 +258,7 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
   outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
   uint64_t key = key_of(&place, size_class);
   if (entry->bits != 0 && !has_key(entry, key)) {
+    note_eviction(self);
     if (HAK_UNLIKELY(goes_alone(self))) {
       deliver_alone(self, &place, size_class);
       return;
@@ -287,6 +295,7 @@ void remote_flush(owner_t *self) {
   for (size_t i = 0; self->outbox_count > 0; i++)
     if (self->outbox->entries[i].bits != 0) send(self, &self->outbox->entries[i]);
   remote_post(self);
+  self->evictions = 0;
 }
 
 static size_t entry_bytes(const outbox_entry_t *entry) {

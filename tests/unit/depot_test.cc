@@ -47,10 +47,8 @@ class Depot : public hak_test::WithAnOwner {
 
 }  // namespace
 
-TEST_F(Depot, ServesBlocksThatShareNoLines) {
-  EXPECT_FALSE(depot_serves(0));
-  EXPECT_FALSE(depot_serves(size_class_of(112)));
-  EXPECT_TRUE(depot_serves(size_class_of(113)));
+TEST_F(Depot, ServesBlocksOfSlabsOfSeveral) {
+  EXPECT_TRUE(depot_serves(0));
   EXPECT_TRUE(depot_serves(size_class_of(HAK_KIB(64))));
   EXPECT_FALSE(depot_serves(size_class_of(HAK_KIB(64) + 1)));
 }
@@ -228,6 +226,86 @@ TEST(Travelling, WhoIsIdleSendsAllHomeWhereNobodyElseWould) {
   ASSERT_FALSE(bell_has_listener()) << "the test is void";
   hak_thread_idle();
   EXPECT_EQ(depot_count(kOf1024), 0u);
+}
+
+TEST(Travelling, BlocksThatShareLinesAreSmall) {
+  EXPECT_TRUE(travel_shares_lines(0));
+  EXPECT_TRUE(travel_shares_lines(size_class_of(112)));
+  EXPECT_FALSE(travel_shares_lines(size_class_of(113)));
+}
+
+class SmallBlocks : public testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 64;
+  static constexpr unsigned kOwners = 8;
+  const unsigned kClass = size_class_of(kBytes);
+
+  void SetUp() override {
+    for (unsigned i = 0; i < kOwners; i++) {
+      while (others[i].size() < 4000)
+        for (void *block : owners[i].refill(kClass, 500)) others[i].push_back(block);
+    }
+    hak_free(hak_malloc(kBytes));
+    the_heap->magazines[kClass].missed = true;
+  }
+  void TearDown() override {
+    for (std::vector<void *> &own : others)
+      for (void *block : own) hak_free(block);
+    hak_thread_flush();
+    for (owner_t *owner : owners) remote_collect(owner, SIZE_MAX);
+    hak__check_all();
+  }
+  /* Of each one's blocks some, in no order, so that each is another entry of the outbox. */
+  void FreeInNoOrder(std::size_t count) {
+    hak_test::Random random(1);
+    for (std::size_t i = 0; i < count; i++) {
+      std::vector<void *> &own = others[random.below(kOwners)];
+      std::swap(own[random.below(own.size())], own.back());
+      hak_free(own.back());
+      own.pop_back();
+    }
+  }
+  bool Travels() { return the_heap->magazines[kClass].travels > 0; }
+  hak_test::AttachedOwner owners[kOwners];
+  std::vector<void *> others[kOwners];
+};
+
+/* Their neighbours are in the cache of the thread that has them. */
+TEST_F(SmallBlocks, OneThatWasHandedOverGoesHome) {
+  for (int i = 0; i < 100; i++) {
+    void *handed = others[0].back();
+    others[0].pop_back();
+    hak_free(handed);
+    void *next = hak_malloc(kBytes);
+    EXPECT_NE(next, handed);
+    hak_free(next);
+  }
+  EXPECT_FALSE(Travels());
+}
+
+TEST_F(SmallBlocks, OfWhoTakesNoneAllGoHome) {
+  the_heap->magazines[kClass].missed = false;
+  FreeInNoOrder(2000);
+  EXPECT_FALSE(Travels());
+}
+
+TEST_F(SmallBlocks, WhereManyAreExchangedTheyTravel) {
+  FreeInNoOrder(2000);
+  EXPECT_TRUE(Travels());
+  EXPECT_GT(depot_count(kClass), 0u);
+  const std::uint64_t sent = atomic64_load_relaxed(&the_heap->owner.remote_frees);
+  FreeInNoOrder(10);
+  EXPECT_EQ(atomic64_load_relaxed(&the_heap->owner.remote_frees), sent);
+}
+
+/* So much in all, but not so much in a second. */
+TEST_F(SmallBlocks, AFewNowAndThenGoHome) {
+  for (int i = 0; i < 40; i++) {
+    FreeInNoOrder(100);
+    hak_thread_flush();
+    the_heap->magazines[kClass].missed = true;
+  }
+  EXPECT_FALSE(Travels());
 }
 
 /* Rounds of decay_now of the calling thread, as if a second had passed before each. */

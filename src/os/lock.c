@@ -14,12 +14,16 @@ enum { SPINS = 100 };
 /* ---- Threads' numbers ----------------------------------------------------------*/
 __thread uint32_t the_thread_number __attribute__((tls_model("initial-exec")));
 
+/* The last that was given. Relaxed: only that they differ matters, and that who waits for a lock has had one before. */
+static atomic32 last_number;
+
 HAK_COLD uint32_t thread_number_make(void) {
-  static atomic32 last; /* relaxed: only that the numbers differ matters */
-  do the_thread_number = (atomic32_add_relaxed(&last, 1) + 1) & ~LOCK_CONTENDED;
+  do the_thread_number = (atomic32_add_relaxed(&last_number, 1) + 1) & ~LOCK_CONTENDED;
   while (the_thread_number == 0);
   return the_thread_number;
 }
+/* So nobody waits for a lock. */
+static bool is_alone(void) { return atomic32_load_relaxed(&last_number) <= 1; }
 
 /* ---- Waiting -------------------------------------------------------------------*/
 HAK_INLINE void spin_pause(void) {
@@ -127,7 +131,7 @@ static bool one_is_mine(hak_gate_t *const gates[], size_t from, size_t count) {
 /* The code that a signal handler interrupted may have been woken for a gate just now,
  * and cannot take it while the handler waits for another: somebody else may. */
 static void pass_on_wake_ups(hak_gate_t *const gates[], size_t count) {
-  for (size_t i = 0; i < count; i++) hak_lock_wake(&gates[i]->lock);
+  for (size_t i = 0; i < count && !is_alone(); i++) hak_lock_wake(&gates[i]->lock);
 }
 
 void gates_close(hak_gate_t *const gates[], size_t count) {

@@ -97,7 +97,7 @@ def asleep(group):
     return sleeps
 
 
-def watch(process):
+def watch(process, patience):
     """Returns what the process wrote when it has ended; ends it if it hangs."""
     begin = since = time.monotonic()
     before = None
@@ -108,7 +108,7 @@ def watch(process):
             now, at = asleep(process.pid), time.monotonic()
             if now is None or now != before:
                 since, before = at, now
-            if at - since > ASLEEP_SECONDS or at - begin > LONGEST_SECONDS:
+            if at - since > ASLEEP_SECONDS or at - begin > LONGEST_SECONDS * patience:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
                 raise Hang from None
@@ -120,7 +120,7 @@ def run(*command, patience=1, **environment):
     with subprocess.Popen(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                           process_group=0, preexec_fn=limit) as process:
-        text = watch(process)
+        text = watch(process, patience)
     if process.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
         raise Hang
     return subprocess.CompletedProcess(command, process.returncode, text)

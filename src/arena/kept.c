@@ -7,8 +7,8 @@
 #include "dirty.h"
 #include "shelf.h"
 
-/* How often `reused` is halved. */
-enum { TICK_MS = 250 };
+/* How often `reused` is halved; and how many times the most that was in use lately it counts for at most. */
+enum { TICK_MS = 250, REUSED_MOST = 2 };
 /* Free memory that is kept, for its second: a quarter of what is in use, between these
  * two; an eighth of all that is in use; and what was reused lately: blocks of tens of MiB
  * that come and go leave gaps of that size, and to give those back at each free
@@ -86,7 +86,12 @@ static size_t share_of(size_t needed) { return floor_of(needed) + profile_keep(n
 static size_t within_slack(size_t units) {
   return limit_exists() ? min_size(units, limit_slack() >> UNIT_SHIFT) : units;
 }
-static size_t keep_of(size_t needed) { return within_slack(share_of(needed) + kept.reused_units); }
+/* What was reused says how often, not how much: a program that replaces its blocks all the time has had each place many
+ * times over, and what it once left beside them would stay for ever. */
+static size_t keep_of(size_t needed) {
+  size_t most = REUSED_MOST * max_size(kept.lately_used, kept_used_units());
+  return within_slack(share_of(needed) + min_size(kept.reused_units, most));
+}
 static size_t beside_shelf(size_t units) { return units - min_size(shelf_units(), units); }
 
 size_t kept_units(void) { return keep_of(kept_needed_units()); }

@@ -3,6 +3,8 @@
 #include "support/payload.h"
 #include "support/process.h"
 
+#include <arena/kept.h>
+
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -436,6 +438,22 @@ TEST_F(Arena, WhatGrowsByMuchMovesWhereDirtyUnitsWait) {
   held[run].units = 10;
   give(take(ZONE_SMALL, 17));
   EXPECT_TRUE(extend(run, 18)) << "what it grows into is dirty";
+}
+
+/* How often units are reused says little of how many are needed: twice what was in use lately is enough. */
+TEST_F(Arena, WhoReusesTheSamePlaceAllTheTimeKeepsNoMoreThanThat) {
+  const unit_t run = take(ZONE_SMALL, 100);
+  arena_enter();
+  const size_t used = kept_used_units(), before = kept_units();
+  for (int i = 0; i < 100000; i++) { /* as if one after the other was given back and taken again */
+    kept_note_full();
+    kept_note_given(10);
+    kept_note_taken(10, 10);
+  }
+  EXPECT_GE(kept_units(), before + 2 * used);
+  EXPECT_LE(kept_units(), before + 3 * used);
+  arena_leave();
+  give(run);
 }
 
 /* Nobody has written there: the books of dirty memory do not know. */

@@ -91,7 +91,7 @@ typedef struct hak_heap hak_heap_t; /* a number in a pointer's clothes: nothing 
 
 /* A heap without memory. `limit_bytes`: how much memory it may take, see hak_heap_stats_t.taken; 0: any. As
  * it takes whole units of 64 KiB, one of less than that gets no block, and a heap uses a unit or more for each of
- * 113 sizes of blocks. NULL and ENOMEM: there is no memory, or there are too many heaps. */
+ * 114 sizes of blocks. NULL and ENOMEM: there is no memory, or there are too many heaps. */
 HAK_PUBLIC hak_heap_t *hak_heap_new(size_t limit_bytes) HAK_NOEXCEPT HAK_ATTR(warn_unused_result);
 /* Changes the limit. What the heap has already it keeps. */
 HAK_PUBLIC void hak_heap_set_limit(hak_heap_t *heap, size_t limit_bytes) HAK_NOEXCEPT;

@@ -101,7 +101,7 @@ class heap {
   hak_heap_t *handle_;
 };
 
-/* For std::pmr. Two are equal if they have the same heap. */
+/* For std::pmr. Two are equal if they have the same heap; without RTTI, only if they are the same object. */
 class heap_resource final : public std::pmr::memory_resource {
  public:
   explicit heap_resource(hak_heap_t *heap) noexcept : heap_(heap) {}

@@ -49,7 +49,7 @@ size_t kept_for_good_units(void); /* 0 until then */
 /* Time has passed: what is remembered of reuse fades. */
 void kept_age(uint64_t now_ms);
 /* Whether so much is kept that some is to be purged, or, if that was so, still is. Tells the shelf
- * how much it may hold: as much, but no more than half of what is in use and a little, as only who
+ * how much it may hold: as much, but no more than was in use lately and the floor, as only who
  * wants a run of that very length can have what lies there. */
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded);
 /* The system has refused to take anything back: until then nothing is to be purged for that. */

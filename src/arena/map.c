@@ -5,7 +5,9 @@
 
 #include <unistd.h>
 
-map_t the_map;
+/* Every free reads it: no line of it is another variable's, which somebody may write. */
+map_t the_map __attribute__((aligned(HAK_CACHE_LINE)));
+static_assert(offsetof(map_t, units) < HAK_CACHE_LINE, "the first line has what free reads");
 
 enum { TABLES = 6 }; /* the page map comes first and starts the window */
 

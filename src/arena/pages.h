@@ -1,6 +1,7 @@
 /*
  * Pages of memory in use that hold nothing of worth: cleared, or dropped. The
- * caller holds the memory, so nothing is locked.
+ * caller holds the memory, so nothing is locked. What is resident may be asked of any
+ * memory that is mapped, and is a hint where others have it.
  *
  * SPDX-License-Identifier: MIT
  */

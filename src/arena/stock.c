@@ -9,7 +9,8 @@
 #include "shelf.h"
 #include "zone.h"
 
-hak_gate_t arena_gate;
+/* On a line of its own: everybody who takes the gate writes it. */
+hak_gate_t arena_gate __attribute__((aligned(HAK_CACHE_LINE)));
 atomic32 arena_is_strained;
 
 /* ---- The gate ------------------------------------------------------------------*/

@@ -44,8 +44,8 @@ void stock_give_dirty(unit_t first, size_t units);
 /* Gives used units back that have been mapped anew. */
 void stock_give_clean(unit_t first, size_t units);
 
-/* Takes free units out and puts them back, for who purges them meanwhile: no book but the free runs and the dirty ones is
- * touched. */
+/* Takes free units out and puts them back, for who purges them meanwhile: neither how much is in use (kept.h) nor what
+ * is charged changes. */
 void stock_set_apart(unit_t first, size_t units);
 void stock_put_back(unit_t first, size_t units);
 /* Free units are dirty, or dirty again. `now_ms` was read under the gate. */

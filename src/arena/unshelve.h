@@ -1,7 +1,7 @@
 /*
  * How runs come back from the shelf (shelf.h) to the arena, of which anybody may have any part.
  *
- * Thread-safe; whoever calls these is not inside the arena's gate.
+ * Thread-safe; whoever calls these is not inside the arena's gate, but for unshelve_forget.
  *
  * SPDX-License-Identifier: MIT
  */

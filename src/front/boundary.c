@@ -58,7 +58,7 @@ static HAK_COLD void free_without_heap(void *block, uint32_t word) {
   else remote_free_directly(block, word);
 }
 
-/* The same, but where there is no magazine to keep it in it is freed at once, by that one step: a thread that
+/* As take_over, but where there is no magazine to keep it in it is freed at once, by that one step: a thread that
  * only frees has none. Returns whether it is to be kept. */
 static bool take_in(heap_t *heap, unsigned size_class, void *block, uint32_t word) {
   if (heap->magazines[size_class].capacity > 0 || sample_may_be_on(heap)) return take_over(heap, block, word);

@@ -2,8 +2,8 @@
  * Which magazines travel: those whose blocks pass from thread to thread by the depot (slab/depot.h).
  *
  * A magazine that travels is refilled from the depot before its thread's own slabs, and what it has too much of goes there.
- * Others' blocks stay in it. It does so for a second or two after it has run full of another thread's blocks, or was served
- * by the depot for want of own ones; one of small blocks, where the thread exchanges these (travel_is_wanted). It does not
+ * Others' blocks stay in it. It does so for a second or two after another thread's block has found it full, or for one after it was
+ * served by the depot for want of own ones; one of small blocks, where the thread exchanges these (travel_is_wanted). It does not
  * grow beyond a fair batch, however often it runs full and empty: the depot has what it is short of, and others can have
  * what it has too much of. But where what it runs full of are its thread's own blocks, nobody exchanges any, and to send
  * them by the depot, a batch at a time, would only take time; it grows as others do.
@@ -32,7 +32,7 @@ void travel_begin(heap_t *heap, unsigned size_class);
 /* A round of decay_now has come to it. */
 void travel_decay(heap_t *heap, unsigned size_class);
 
-/* Up to `wanted` blocks from the depot, if the magazine travels or the thread's own blocks are all out: what others have
+/* Up to `wanted` blocks from the depot, if the magazine travels or, of 128 bytes and more, the thread's own blocks are all out: what others have
  * too many of, so no page is touched anew, and where blocks go in a circle nobody looks for their slabs. Returns how
  * many. */
 size_t travel_fetch(heap_t *heap, unsigned size_class, void **blocks, size_t wanted);

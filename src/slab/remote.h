@@ -57,8 +57,8 @@ void remote_free(owner_t *self, void *address, uint32_t word);
 bool remote_free_quickly(owner_t *self, void *address, uint32_t word);
 /* As remote_free at once, without an outbox: for a thread that can have no heap. */
 void remote_free_directly(void *address, uint32_t word);
-/* Whether many of the blocks that have come since the outbox was sent as a whole found those of another slab in their
- * place: then most go home one by one. */
+/* Whether many of the blocks that have come since the outbox was sent as a whole found another word's bits in their
+ * place: then few go home together. */
 enum { EVICTIONS_MANY = 128 };
 HAK_INLINE bool remote_is_crowded(const owner_t *self) { return self->evictions >= EVICTIONS_MANY; }
 /* Sends what the outbox holds. Of a claimed owner's, entry by entry, as a claimer waits for no gate. */

@@ -440,6 +440,12 @@ TEST_F(Arena, WhatGrowsByMuchMovesWhereDirtyUnitsWait) {
   EXPECT_TRUE(extend(run, 18)) << "what it grows into is dirty";
 }
 
+/* Who frees a block reads the one, who takes the gate writes the other. */
+TEST(ArenaGate, SharesNoLineWithTheMap) {
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(&the_map) % HAK_CACHE_LINE, 0u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(&arena_gate) % HAK_CACHE_LINE, 0u);
+}
+
 /* How often units are reused says little of how many are needed: twice what was in use lately is enough. */
 TEST_F(Arena, WhoReusesTheSamePlaceAllTheTimeKeepsNoMoreThanThat) {
   const unit_t run = take(ZONE_SMALL, 100);

@@ -92,6 +92,10 @@ HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_
  * than that and a share goes at frees. SIZE_MAX: all stays. */
 void arena_keep(size_t bytes);
 
+/* Less is needed than there was, without a run having been given back: there may be something for relieve now. Without
+ * waiting for the gate. */
+void arena_need_less(void);
+
 HAK_INLINE void arena_relieve(size_t freed_units) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&arena_is_strained) != 0)) arena_relieve_now(freed_units);
 }

@@ -81,6 +81,12 @@ void arena_keep(size_t bytes) {
   arena_leave();
 }
 
+void arena_need_less(void) {
+  if (!stock_enter_soon()) return;
+  stock_note_strain(os_now_ms());
+  arena_leave();
+}
+
 size_t arena_yield(size_t freed_units) {
   if (!arena_is_ready()) return 0;
   size_t most = PURGE_UNITS + freed_units, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;

@@ -65,4 +65,5 @@ HAK_NOINLINE void surplus_end_now(owner_t *owner) {
     owner->surplus_next = map_record(slab)->slab.next;
     if (is_due(slab)) calls += look(owner, slab);
   }
+  if (calls > 0) arena_need_less(); /* what stays dirty is a part of what is needed */
 }

@@ -242,6 +242,17 @@ TEST_F(Surplus, BooksFollowASlabToItsNextOwner) {
 }
 
 /* Free pages between live blocks count, as dirty memory does, and the latter stays first. */
+/* What went as whole slabs stays dirty as a share of what was needed then; when slabs in use lose pages, less is. */
+TEST(SurplusAndDirty, WhatStaysFollowsWhatIsNeeded) {
+  std::vector<void *> blocks(60000);
+  for (void *&block : blocks) block = std::memset(hak_malloc(4096), 1, 4096);
+  for (size_t i = blocks.size() / 2; i < blocks.size(); i++) hak_free(blocks[i]);
+  for (size_t i = 0; i < blocks.size() / 2; i++)
+    if (i % 16 != 0) hak_free(blocks[i]);
+  EXPECT_LE(arena_usage().dirty, 2 * HAK_MIB(4) + arena_needed_bytes() / 8) << "and as much again before it is begun";
+  for (size_t i = 0; i < blocks.size() / 2; i += 16) hak_free(blocks[i]);
+}
+
 TEST(Trim, LeavesSoMuchOfBothTogether) {
   if (!os_is_unfiltered()) GTEST_SKIP() << "the system does not say what is resident";
   hak_test::with_nothing_by_itself([] {

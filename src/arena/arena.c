@@ -57,9 +57,7 @@ static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *
   if (*first == 0) return false;
   if (zone == ZONE_SMALL) dense_grows_again(*first, units, kept_used_units());
   if (!stock_take(*first, units, &dirty)) return false;
-  kept_note_taken(units, dirty);
   *is_zero = dirty == 0;
-  stock_watch_limits();
   return true;
 }
 
@@ -232,9 +230,7 @@ static bool extend(unit_t first, size_t old_units, size_t new_units) {
                 zone_free_units_behind(behind) >= more);
   size_t dirty;
   if (!there || !stock_take(behind, more, &dirty)) return false;
-  kept_note_taken(more, dirty);
   map_record(first)->run_units = (uint32_t)new_units;
-  stock_watch_limits();
   return true;
 }
 

@@ -12,7 +12,7 @@
  * arena_relieve purge, a bounded amount a call, with the gate open: the units are
  * taken out of the free ones meanwhile.
  *
- * Everything here is thread-safe, and takes the arena's gate, inside which no other is
+ * Everything here is thread-safe, and mostly takes the arena's gate, inside which no other is
  * entered, for a microsecond or so, or for as long as the heap takes to grow. Where there are
  * more threads than processors, who is behind it may have lost its own. So giving a run back waits for nobody
  * (returns.h), arena_tick and arena_relieve leave the work to another time, and layers above
@@ -65,7 +65,7 @@ unit_t arena_take_shelved(unsigned length);
  * shelf, without the gate. 0 if there is none. It may not read as zero, and arena_clear_stale
  * does not know what of it. */
 unit_t arena_take_cut(size_t units, size_t align_units);
-/* Makes a run longer in place if the units behind it are free, and it had not better be copied to dirty ones. */
+/* Makes a run longer in place if the units behind it are free or the zone can grow there, and it had not better be copied to dirty ones. */
 bool arena_extend(unit_t first, size_t old_units, size_t new_units);
 
 /* Whether the unit exists; what lies elsewhere in the window is not ours. */

@@ -1,4 +1,4 @@
-/* The functions of arena.h that give pages back to the system. SPDX-License-Identifier: MIT */
+/* The functions of arena.h by which pages go back to the system, or stay. SPDX-License-Identifier: MIT */
 #include "arena.h"
 
 #include "../support/profile.h"

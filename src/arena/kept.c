@@ -64,10 +64,10 @@ void kept_note_taken(size_t units, size_t dirty) {
   kept.reused_units += dirty + missed;
 }
 
-void kept_note_full(void) { kept.lately_used = max_size(kept.lately_used, kept_used_units()); }
+static size_t most_lately(void) { return max_size(kept.lately_used, kept_used_units()); }
+void kept_note_full(void) { kept.lately_used = most_lately(); }
 size_t kept_over_lately(void) {
-  size_t used = kept_used_units(), held = used + dirty_units();
-  size_t most = max_size(kept.lately_used, used) + (dirty_floor_bytes >> UNIT_SHIFT);
+  size_t held = kept_used_units() + dirty_units(), most = most_lately() + (dirty_floor_bytes >> UNIT_SHIFT);
   return held > most ? held - most : 0;
 }
 
@@ -89,8 +89,7 @@ static size_t within_slack(size_t units) {
 /* What was reused says how often, not how much: a program that replaces its blocks all the time has had each place many
  * times over, and what it once left beside them would stay for ever. */
 static size_t keep_of(size_t needed) {
-  size_t most = REUSED_MOST * max_size(kept.lately_used, kept_used_units());
-  return within_slack(share_of(needed) + min_size(kept.reused_units, most));
+  return within_slack(share_of(needed) + min_size(kept.reused_units, REUSED_MOST * most_lately()));
 }
 static size_t beside_shelf(size_t units) { return units - min_size(shelf_units(), units); }
 

@@ -3,13 +3,19 @@
 
 enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
 
+static size_t count_resident(const unsigned char *resident, size_t from, size_t to) {
+  size_t count = 0;
+  for (size_t i = from; i < to; i++) count += resident[i] & 1;
+  return count;
+}
+
 size_t pages_resident(char *at, size_t bytes) {
   unsigned char resident[PAGES_AT_ONCE];
   size_t page = os_page_bytes(), found = 0;
   for (char *next = at, *end = next + bytes; next < end;) {
     size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
     if (!os_resident_pages(next, pages * page, resident)) return 0;
-    for (size_t i = 0; i < pages; i++) found += resident[i] & 1;
+    found += count_resident(resident, 0, pages);
     next += pages * page;
   }
   return found * page;
@@ -27,12 +33,12 @@ size_t pages_drop(void *at, size_t bytes, size_t *keep) {
   unsigned char resident[PAGES_AT_ONCE];
   size_t page = os_page_bytes(), dropped = 0;
   for (char *next = at, *end = next + bytes; next < end;) {
-    size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE), count = 0;
+    size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
     /* Where nobody says what is resident, all is supposed to be, and nothing counted. */
     bool is_known = os_resident_pages(next, pages * page, resident);
     if (!is_known) memset(resident, 1, pages);
     size_t first = skip_kept(resident, pages, page, keep);
-    for (size_t i = first; i < pages; i++) count += resident[i] & 1;
+    size_t count = count_resident(resident, first, pages);
     if (count > 0 && os_purge(next + first * page, (pages - first) * page) && is_known) dropped += count * page;
     next += pages * page;
   }

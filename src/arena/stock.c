@@ -31,6 +31,24 @@ void arena_enter(void) {
 }
 void arena_leave(void) { gate_leave(&arena_gate); }
 
+/* ---- How much there is -------------------------------------------------------------*/
+
+void stock_note_strain(uint64_t now_ms) {
+  bool was_strained = atomic32_load_relaxed(&arena_is_strained) != 0;
+  bool is_strained = kept_is_exceeded(now_ms, was_strained);
+  if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
+}
+
+/* For the limits: what is charged and serves speed alone. */
+static size_t slack_bytes(void) { return (dirty_units() + shelf_units()) << UNIT_SHIFT; }
+
+/* What is in use, or dirty, is no longer what it was. */
+static void watch_limits(void) {
+  if (!limit_exists()) return;
+  limit_watch(slack_bytes());
+  if (limit_is_tight()) stock_note_strain(os_now_ms()); /* before more is taken, what is too much goes */
+}
+
 /* ---- Taking ------------------------------------------------------------------------*/
 
 /* Returns how many of them were dirty. */
@@ -50,6 +68,8 @@ bool stock_take(unit_t first, size_t units, size_t *dirty) {
   *dirty = take_units(first, units);
   if (!is_hard && *dirty != units) charge_taken(first, units, units - *dirty);
   dirty_note_used(first, units);
+  kept_note_taken(units, *dirty);
+  watch_limits();
   return true;
 }
 
@@ -65,21 +85,6 @@ void stock_put_back(unit_t first, size_t units) {
 
 void stock_note_dirty(unit_t first, size_t units, uint64_t now_ms) {
   charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
-}
-
-void stock_note_strain(uint64_t now_ms) {
-  bool was_strained = atomic32_load_relaxed(&arena_is_strained) != 0;
-  bool is_strained = kept_is_exceeded(now_ms, was_strained);
-  if (is_strained != was_strained) atomic32_store_relaxed(&arena_is_strained, is_strained);
-}
-
-/* For the limits: what is charged and serves speed alone. */
-static size_t slack_bytes(void) { return (dirty_units() + shelf_units()) << UNIT_SHIFT; }
-
-void stock_watch_limits(void) {
-  if (!limit_exists()) return;
-  limit_watch(slack_bytes());
-  if (limit_is_tight()) stock_note_strain(os_now_ms()); /* before more is taken, what is too much goes */
 }
 
 void stock_give_dirty(unit_t first, size_t units) {
@@ -113,7 +118,7 @@ void stock_give_clean(unit_t first, size_t units) {
   stock_put_back(first, units);
   charge_gone(units);
   give_slack_of(first, units);
-  stock_watch_limits();
+  watch_limits();
 }
 
 void stock_give_slack(void) {

@@ -2,7 +2,8 @@
  * The stock: units become used and free again, under the arena's gate, and every book that counts them is kept.
  *
  * The books are the zones' free runs (zone.h), what each SuperSlab has in use, what of the rest is dirty (dirty.h), how much
- * is in use and may stay (kept.h), and what it counts for against the limits (charge.h). To be called by who holds the gate.
+ * is in use and may stay (kept.h), and what it counts for against the limits (charge.h). To be called by who
+ * holds the gate, but for stock_enter and stock_enter_soon.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -37,7 +38,7 @@ HAK_INLINE bool stock_enter_soon(void) {
 
 /* Whether the hard limit may allow so many more, if all that is dirty goes. */
 bool stock_may_grow(size_t units);
-/* Takes free units into use, if the hard limit allows it. `dirty`: how many of them were. kept_note_taken is the caller's. */
+/* Takes free units into use, if the hard limit allows it. `dirty`: how many of them were. */
 bool stock_take(unit_t first, size_t units, size_t *dirty);
 /* Gives used units back, which may be resident. */
 void stock_give_dirty(unit_t first, size_t units);
@@ -48,15 +49,13 @@ void stock_give_clean(unit_t first, size_t units);
  * is charged changes. */
 void stock_set_apart(unit_t first, size_t units);
 void stock_put_back(unit_t first, size_t units);
-/* Free units are dirty, or dirty again. `now_ms` was read under the gate. */
+/* Free units are dirty, or dirty again. `now_ms` was read under the gate, so that their list stays in order of time. */
 void stock_note_dirty(unit_t first, size_t units, uint64_t now_ms);
 /* A heap that shrinks need not give back a unit of the SuperSlab in which it stopped to grow: what a huge page made resident
  * there is dirty from now on. */
 void stock_give_slack(void);
 
-/* What is in use, or dirty, is no longer what it was: for the limits. */
-void stock_watch_limits(void);
-/* Sets arena_is_strained. `now_ms` was read under the gate, so that the list of what is dirty stays in order of time. */
+/* Sets arena_is_strained. */
 void stock_note_strain(uint64_t now_ms);
 
 HAK_C_END

@@ -1,7 +1,8 @@
 /*
  * How runs come back from the shelf (shelf.h) to the arena, of which anybody may have any part.
  *
- * Thread-safe; whoever calls these is not inside the arena's gate, but for unshelve_forget.
+ * Thread-safe; whoever calls these is not inside the arena's gate; unshelve_forget may be called
+ * inside as well.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -18,7 +19,7 @@ void unshelve_forget(unit_t run, size_t units);
 /* Takes runs down that were put there until then, so many or so many units. Returns the
  * units. Each under the gate, so that whoever holds it finds every run in its place. */
 size_t unshelve_until(uint64_t until_ms, size_t most_runs, size_t most_units);
-/* As many as a call may take time for, whenever they were put there. */
+/* As many as a call may take time for, whenever they were put there; and all. */
 enum { UNSHELVED_MOST = 32 };
 size_t unshelve_some(size_t most_units);
 size_t unshelve_all(void);

@@ -1,5 +1,5 @@
 /*
- * Owners and threads, as in src/slab/pool.c and src/front/heap.c: threads that
+ * Owners and threads, as in src/slab/pool.c and src/front/thread.c: threads that
  * attach an owner, work, adopt from pooled owners and detach, or end without a
  * word, and one that forks meanwhile. Looked for: an owner that two threads use, or nobody can find; a
  * visit to an owner that is not pooled; and in the child, an owner that is taken

@@ -237,7 +237,7 @@ pub struct Peers {
 /// Sweeps run one workload at many values of a parameter, and then between those where hakmem stops being the best,
 /// or begins to be, until that is known to a quarter.
 ///
-/// The whole suite takes up to three hours, the quick one twelve to twenty-five minutes. How long a choice takes,
+/// The whole suite takes up to three hours, the quick one fifteen to twenty-five minutes, with fewer allocators less. How long a choice takes,
 /// --list says before anything runs, given the same options: time grows with rows, rounds and allocators.
 #[derive(Args)]
 #[command(after_help = "\

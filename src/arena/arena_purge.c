@@ -48,13 +48,14 @@ static bool give_slack(bool *others_purge) {
 }
 
 size_t arena_relieve_now(size_t freed_units) {
-  enum { REFUSED_MS = 1000 };
+  enum { REFUSED_MS = 1000, ROWS_MOST = 64 };
   bool others_purge;
   if (!arena_is_ready() || !give_slack(&others_purge)) return 0;
   /* What is kept shrinks by an eighth of what was freed. Who comes by while another thread gives back what it
    * has freed does no more than that: the rest is that one's. */
   size_t most = freed_units + freed_units / 8 + (others_purge ? 0 : 2 * PURGE_UNITS);
-  size_t calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
+  /* Slabs that became free in no order lie apart. */
+  size_t calls = PURGE_CALLS + min_size(freed_units, ROWS_MOST) + freed_units / PURGE_UNITS * 2;
   if (most == 0) return 0;
   if (shelf_surplus() > 0) unshelve_some(min_size(shelf_surplus(), most));
   size_t purged = tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, most, calls, keep_share, 0));

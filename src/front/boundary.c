@@ -99,9 +99,11 @@ void boundary_free(void *block, uint32_t word) {
   if (keep && sample_may_be_on(heap)) magazine_push_sampled(heap, size_class, block);
   else if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
   surplus_end(&heap->owner);
+  size_t freed_units = size_class_is_single(size_class) ? size_classes[size_class].slab_units
+                                                        : heap->owner.released_units;
+  heap->owner.released_units = 0;
   thread_leave(heap);
-  /* Of what a flush has made too much; a large block is its owner's own time. */
-  arena_relieve(size_class_is_single(size_class) ? size_classes[size_class].slab_units : 0);
+  arena_relieve(freed_units);
   bell_ring();
 }
 

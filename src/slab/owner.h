@@ -98,6 +98,7 @@ typedef struct owner {
   /* Of slab.c: units of listed slabs of which every block is free; up to how many of these in all one stays that
    * is not the only slab of its class; such as were given to the arena since, and not made again. */
   uint32_t empty_units, empty_most, given_units;
+  uint32_t released_units; /* of slabs that went to the arena since the batch boundary last gave back as much */
   /* Of surplus.h: what was given back and wanted again lately, and when that was halved last;
    * how much is no surplus; whether the free that is going on has found one, and which slabs
    * it has made mostly free; which listed slab is looked at next, 0 at the end of a class. */

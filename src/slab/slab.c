@@ -201,6 +201,7 @@ void slab_release(owner_t *owner, unit_t slab) {
   unsigned size_class = slab_record(owner, slab)->slab.size_class;
   unlist(owner, slab);
   owner->empty_units -= units_of(slab);
+  owner->released_units += units_of(slab);
   if (map_record(slab)->slab.purged_pages != 0) purged_note_gone(owner, slab);
   owner->free_bytes -= free_bytes_of(slab);
   unmake_slab(slab, size_class);

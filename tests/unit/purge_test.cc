@@ -4,6 +4,7 @@
 #include "support/payload.h"
 
 #include <algorithm>
+#include <random>
 #include <set>
 
 namespace {
@@ -241,7 +242,6 @@ TEST_F(Surplus, BooksFollowASlabToItsNextOwner) {
   EXPECT_EQ(other->purged_bytes, 0);
 }
 
-/* Free pages between live blocks count, as dirty memory does, and the latter stays first. */
 /* What went as whole slabs stays dirty as a share of what was needed then; when slabs in use lose pages, less is. */
 TEST(SurplusAndDirty, WhatStaysFollowsWhatIsNeeded) {
   std::vector<void *> blocks(60000);
@@ -253,6 +253,20 @@ TEST(SurplusAndDirty, WhatStaysFollowsWhatIsNeeded) {
   for (size_t i = 0; i < blocks.size() / 2; i += 16) hak_free(blocks[i]);
 }
 
+/* Most pages, and nearly all slabs, become free with the last blocks. */
+TEST(SurplusAndDirty, GoWhereSmallBlocksAreFreedInNoOrder) {
+  if (!os_is_unfiltered()) GTEST_SKIP() << "the system does not say what is resident";
+  constexpr size_t kBytes = 112, kBlocks = HAK_MIB(256) / kBytes;
+  std::vector<void *> blocks(kBlocks);
+  for (void *&block : blocks) block = std::memset(hak_malloc(kBytes), 1, kBytes);
+  std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));
+  for (void *block : blocks) hak_free(block);
+  hak_account_t account;
+  hak_account(&account, sizeof account);
+  EXPECT_LE(account.resident_free_in_slabs + account.resident_dirty, HAK_MIB(10));
+}
+
+/* Free pages between live blocks count, as dirty memory does, and the latter stays first. */
 TEST(Trim, LeavesSoMuchOfBothTogether) {
   if (!os_is_unfiltered()) GTEST_SKIP() << "the system does not say what is resident";
   hak_test::with_nothing_by_itself([] {

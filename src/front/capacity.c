@@ -15,10 +15,16 @@ size_t capacity_budget(size_t threads, bool is_attended) {
   return max_size((is_attended ? BUDGET_BYTES : BUDGET_UNATTENDED_BYTES) / threads, BUDGET_LEAST_BYTES);
 }
 
-size_t capacity_large(size_t needed_bytes, size_t others_bytes, unsigned looked_at, unsigned resident) {
+size_t capacity_large_floor(size_t threads, size_t others_bytes) {
+  size_t left = LARGE_FLOOR_BYTES - min_size(others_bytes, LARGE_FLOOR_BYTES);
+  return max_size(left, max_size(LARGE_FLOOR_BYTES / max_size(threads, 1), LARGE_FLOOR_LEAST_BYTES));
+}
+
+size_t capacity_large(size_t wide_bytes, size_t others_bytes, size_t floor_bytes, unsigned looked_at,
+                      unsigned resident) {
   if (looked_at > 0 && resident == 0) return SIZE_MAX;
-  size_t floor = looked_at > 0 ? LARGE_FLOOR_BYTES / resident * looked_at : LARGE_FLOOR_BYTES;
-  size_t most = needed_bytes / 5 * 4; /* four times the fifth that is out */
+  size_t floor = looked_at > 0 ? floor_bytes / resident * looked_at : floor_bytes;
+  size_t most = others_bytes == 0 ? wide_bytes / 5 * 4 /* four times the fifth that is out */ : wide_bytes / 2;
   return max_size(most - min_size(others_bytes, most), floor);
 }
 

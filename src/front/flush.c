@@ -7,6 +7,7 @@
 #include "../support/tally.h"
 #include "capacity.h"
 #include "magazine.h"
+#include "room.h"
 #include "strip.h"
 
 void flush_heap(heap_t *heap) {
@@ -62,7 +63,9 @@ bool flush_step(owner_t *owner) {
   heap_t *heap = heap_of(owner);
   if (heap->id_word == 0) return false; /* its thread ended before it had one */
   if (owner->stripped) strip_mend(heap);
-  return flush_some(heap, false);
+  bool has_more = flush_some(heap, false);
+  room_count_out(heap);
+  return has_more;
 }
 
 void flush_at_end(heap_t *heap) {

@@ -67,8 +67,8 @@ typedef struct heap {
       size_t large_capacity_bytes;                   /* those of large blocks */
       uint32_t hand, large_hand;                     /* classes that were looked at last for room in the budget */
       /* Of room.c: large blocks that it might have looked at, units of those that it did, and how many are resident. */
-      uint32_t looks;
-      uint16_t units_looked_at, units_resident;
+      uint16_t looks, units_looked_at, units_resident;
+      bool is_counted_out; /* its large_capacity_bytes: see room_count_out */
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */
       uint32_t decay_classes, decay_turn;

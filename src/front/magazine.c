@@ -94,7 +94,7 @@ HAK_INLINE bool make_room(heap_t *heap, share_t share, unsigned size_class, size
 }
 
 static HAK_NOINLINE bool has_room_for_large(heap_t *heap, unsigned size_class, size_t more_bytes, void *block) {
-  if (heap->large_capacity_bytes + more_bytes <= LARGE_FLOOR_BYTES) return true;
+  if (heap->large_capacity_bytes + more_bytes <= room_for_large_least(heap)) return true;
   if (block != NULL) room_look_again(heap, size_class, block);
   /* What a thread gives up among others comes back from another processor's cache. */
   int steps = room_is_shared(heap) ? 1 : HAND_STEPS;

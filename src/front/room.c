@@ -2,6 +2,7 @@
 #include "room.h"
 
 #include "../arena/arena.h"
+#include "../arena/dense.h"
 #include "../arena/pages.h"
 #include "../slab/pool.h"
 #include "bell.h"
@@ -10,7 +11,7 @@
 /* Of the blocks that may be looked at again, one in so many is, by so many pages; the last units count. */
 enum { LOOK_EVERY = 8, PAGES = 2, UNITS_REMEMBERED = 1024 };
 
-/* That of all heaps' magazines of large blocks. Relaxed: a sum that is looked at as an estimate. */
+/* That of heaps' magazines of large blocks, but of those that are counted out. Relaxed: a sum that is looked at as an estimate. */
 static atomic64 large_capacity_bytes;
 
 void room_note(heap_t *heap, unsigned size_class, size_t more_bytes) {
@@ -22,13 +23,35 @@ void room_note(heap_t *heap, unsigned size_class, size_t more_bytes) {
 
 size_t room_in_all(void) { return capacity_budget(pool_attached_count(), bell_has_listener()); }
 
+void room_count_out(heap_t *heap) {
+  if (heap->is_counted_out || heap->large_capacity_bytes == 0) return;
+  heap->is_counted_out = true;
+  heap->owner.stripped = true; /* so that its thread calls room_count_again before it does anything else */
+  atomic64_add_relaxed(&large_capacity_bytes, -heap->large_capacity_bytes);
+}
+void room_count_again(heap_t *heap) {
+  if (heap->is_counted_out) atomic64_add_relaxed(&large_capacity_bytes, heap->large_capacity_bytes);
+  heap->is_counted_out = false;
+}
+void room_after_fork(const heap_t *heap) {
+  bool counts = heap != NULL && !heap->is_counted_out;
+  atomic64_store_relaxed(&large_capacity_bytes, counts ? heap->large_capacity_bytes : 0);
+}
+
 static size_t others_bytes(const heap_t *heap) {
   return atomic64_load_relaxed(&large_capacity_bytes) - heap->large_capacity_bytes;
 }
 bool room_is_shared(const heap_t *heap) { return others_bytes(heap) > 0; }
 
+size_t room_for_large_least(const heap_t *heap) {
+  return capacity_large_floor(pool_attached_count(), others_bytes(heap));
+}
+
+/* Of the heap, which may be small blocks in the main, what is large alone. */
 size_t room_for_large(const heap_t *heap) {
-  return capacity_large(arena_needed_bytes(), others_bytes(heap), heap->units_looked_at, heap->units_resident);
+  size_t wide_bytes = min_size(dense_wide_units() << UNIT_SHIFT, arena_needed_bytes());
+  size_t floor_bytes = room_for_large_least(heap);
+  return capacity_large(wide_bytes, others_bytes(heap), floor_bytes, heap->units_looked_at, heap->units_resident);
 }
 
 /* By pages in the middle: of many blocks only the beginning is used. */

@@ -9,7 +9,7 @@
  * rest, and would give out places that were never written to: so they hold what they can. Which
  * it is, pages of blocks show that the thread has freed.
  *
- * The heap's own thread calls these, between thread_enter and thread_leave.
+ * The heap's own thread calls these, between thread_enter and thread_leave, unless said otherwise.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -23,11 +23,19 @@ HAK_C_BEGIN
 /* A magazine's capacity has changed. */
 void room_note(heap_t *heap, unsigned size_class, size_t more_bytes);
 
-/* What all magazines of a heap may hold, in bytes of blocks; and what those of large ones may. */
+/* What all magazines of a heap may hold, in bytes of blocks; what those of large ones may, and in any case. */
 size_t room_in_all(void);
 size_t room_for_large(const heap_t *heap);
+size_t room_for_large_least(const heap_t *heap);
 /* Whether other threads' magazines have large blocks, too. */
 bool room_is_shared(const heap_t *heap);
+
+/* A thread has ended, sleeps, or uses no large blocks: its magazines of these take no room from others', until
+ * room_count_again. For the heap's own thread as well as for who has claimed the owner. */
+void room_count_out(heap_t *heap);
+void room_count_again(heap_t *heap);
+/* In a forked child, in which `heap`, or no one if it is NULL, is the only thread's. */
+void room_after_fork(const heap_t *heap);
 
 /* A large block is freed, and its magazine has no place: how much of the first ones is resident. */
 void room_look_now(heap_t *heap, unsigned size_class, void *block);

@@ -7,6 +7,7 @@
 #include "../support/tally.h"
 #include "capacity.h"
 #include "magazine.h"
+#include "room.h"
 #include "sample.h"
 
 #include <string.h>
@@ -134,6 +135,7 @@ bool strip_if_unused(owner_t *owner) {
   heap_t *heap = heap_of(owner);
   bool large_are = are_unused(heap, MID_CLASS_END, SIZE_CLASS_COUNT, &heap->tops_seen[0]);
   bool others_are = are_unused(heap, 0, MID_CLASS_END, &heap->tops_seen[1]);
+  if (large_are) room_count_out(heap);
   return large_are && strip(owner, others_are ? 0 : MID_CLASS_END);
 }
 
@@ -153,6 +155,7 @@ static void close_gaps(heap_t *heap, unsigned size_class) {
 
 HAK_COLD void strip_mend(heap_t *heap) {
   heap->owner.stripped = false;
+  room_count_again(heap);
   while (heap->set_aside_count > 0) take_back(heap, &heap->set_aside[--heap->set_aside_count]);
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++)
     if (is_stripped(heap, c)) close_gaps(heap, c);

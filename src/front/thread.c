@@ -11,6 +11,7 @@
 #include "capacity.h"
 #include "flush.h"
 #include "magazine.h"
+#include "room.h"
 #include "sample.h"
 #include "strip.h"
 
@@ -56,6 +57,7 @@ static void detach(heap_t *heap) {
   if (sample_may_be_on(heap)) sample_end(heap);
   flush_at_end(heap);
   magazines_drop(heap, FIRST_CAPACITY); /* the next thread begins with those */
+  room_count_out(heap);
   HAK_PROBE(thread_end, heap->owner.id);
   pool_detach(&heap->owner); /* which ends being busy */
   error_settle();
@@ -169,4 +171,5 @@ void thread_before_fork(void) { pool_before_fork(); }
 void thread_after_fork(void) {
   atomic32_store_relaxed(&leader_has_ended, 0); /* the only thread there is leads */
   if (!pool_after_fork(the_heap == &the_null_heap ? NULL : &the_heap->owner)) the_heap = &the_null_heap;
+  room_after_fork(the_heap == &the_null_heap ? NULL : the_heap);
 }

@@ -1,14 +1,20 @@
 /* What a thread's magazines of large blocks may hold: room.h. SPDX-License-Identifier: MIT */
 #include "layers.h"
+#include "support/process.h"
 
 extern "C" {
 #include "front/capacity.h"
 #include "front/magazine.h"
 #include "front/room.h"
+#include "front/strip.h"
+#include "slab/tidy.h"
 }
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -38,17 +44,89 @@ class Room : public testing::Test {
 
 TEST_F(Room, BlocksThatAreFilledAreKeptAFewTimesOver) { EXPECT_LE(HeldAfter(true), HAK_MIB(20)); }
 
+TEST_F(Room, SmallBlocksAreNotWhatIsOutOfLargeOnes) {
+  std::vector<void *> small(HAK_MIB(100) / 1024);
+  for (void *&block : small) block = std::memset(hak_malloc(1024), 1, 1024);
+  EXPECT_LE(HeldAfter(true), HAK_MIB(20));
+  for (void *block : small) hak_free(block);
+}
+
 /* The arena would give out other places, which were never written to. */
 TEST_F(Room, BlocksThatAreHardlyUsedAreAllKept) { EXPECT_GE(HeldAfter(false), HAK_MIB(32)); }
 
 /* What others hold counts, too. */
 TEST(RoomForLarge, IsFourTimesWhatIsOutAndAtLeastTheFloor) {
-  EXPECT_EQ(capacity_large(HAK_MIB(100), 0, 0, 0), HAK_MIB(80));
-  EXPECT_EQ(capacity_large(HAK_MIB(100), HAK_MIB(30), 8, 8), HAK_MIB(50));
-  EXPECT_EQ(capacity_large(HAK_MIB(100), HAK_MIB(90), 8, 8), HAK_MIB(4));
-  EXPECT_EQ(capacity_large(0, 0, 8, 8), HAK_MIB(4));
-  EXPECT_EQ(capacity_large(0, 0, 8, 2), HAK_MIB(16)) << "of which a quarter is resident";
-  EXPECT_EQ(capacity_large(0, 0, 8, 0), SIZE_MAX) << "nothing is";
+  constexpr size_t kFloor = HAK_MIB(4);
+  EXPECT_EQ(capacity_large(HAK_MIB(100), 0, kFloor, 0, 0), HAK_MIB(80));
+  EXPECT_EQ(capacity_large(HAK_MIB(100), HAK_MIB(30), kFloor, 8, 8), HAK_MIB(20)) << "what is out, for all together";
+  EXPECT_EQ(capacity_large(HAK_MIB(100), HAK_MIB(90), kFloor, 8, 8), HAK_MIB(4));
+  EXPECT_EQ(capacity_large(0, 0, kFloor, 8, 8), HAK_MIB(4));
+  EXPECT_EQ(capacity_large(0, 0, kFloor, 8, 2), HAK_MIB(16)) << "of which a quarter is resident";
+  EXPECT_EQ(capacity_large(0, 0, kFloor, 8, 0), SIZE_MAX) << "nothing is";
+}
+
+TEST(RoomForLarge, FloorIsSharedAmongThreads) {
+  EXPECT_EQ(capacity_large_floor(1, 0), LARGE_FLOOR_BYTES);
+  EXPECT_EQ(capacity_large_floor(8, HAK_MIB(1)), HAK_MIB(3));
+  EXPECT_EQ(capacity_large_floor(2, HAK_MIB(3)), HAK_MIB(2));
+  EXPECT_EQ(capacity_large_floor(32, HAK_MIB(300)), LARGE_FLOOR_LEAST_BYTES);
+}
+
+/* Another thread with large blocks in its magazines. */
+class RoomOfOthers : public testing::Test {
+ protected:
+  void SetUp() override {
+    hak_free(hak_malloc(100));
+    thread_ = std::thread([this] {
+      UseLarge();
+      Reach(1);
+      Await(2);
+      UseLarge();
+      Reach(3); /* or the test has ended */
+      Await(4);
+    });
+    Await(1);
+    ASSERT_TRUE(room_is_shared(the_heap)) << "the test is void";
+  }
+  void TearDown() override {
+    Reach(4);
+    thread_.join();
+    EXPECT_FALSE(room_is_shared(the_heap));
+    hak__check_all();
+  }
+  static void UseLarge() {
+    for (int i = 0; i < 8; i++) {
+      std::vector<void *> blocks(8);
+      for (void *&block : blocks) block = hak_malloc(100000);
+      for (void *block : blocks) hak_free(block);
+    }
+  }
+  void Reach(int step) { step_ = std::max<int>(step_, step); }
+  void Await(int step) const {
+    while (step_ < step) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<int> step_{0};
+  std::thread thread_;
+};
+
+TEST_F(RoomOfOthers, IsNoneWhereTheySleep) {
+  if (HAK_THREAD_SANITIZER || !os_fence_all_threads()) GTEST_SKIP() << "magazines are not stripped here";
+  for (int i = 0; i < 2; i++) tidy_sweep_attached(strip_if_unused);
+  EXPECT_FALSE(room_is_shared(the_heap));
+  Reach(2);
+  Await(3);
+  EXPECT_TRUE(room_is_shared(the_heap)) << "it is at work again";
+}
+
+TEST_F(RoomOfOthers, IsNoneInAForkedChild) {
+  hak_test::Outcome outcome = hak_test::in_child([] {
+    pool_before_fork(); /* there are no fork handlers in this program */
+    thread_after_fork();
+    return room_is_shared(the_heap) ? 1 : 0;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
 }
 
 }  // namespace

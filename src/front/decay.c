@@ -11,6 +11,7 @@
 #include "bell.h"
 #include "flush.h"
 #include "magazine.h"
+#include "room.h"
 #include "strip.h"
 #include "travel.h"
 
@@ -29,6 +30,7 @@ static void decay_magazines(heap_t *heap, uint64_t now_ms) {
   if (heap->decay_classes == 0) {
     if (now_ms < heap->decayed_ms + profile_wait(DECAY_MS)) return;
     heap->decayed_ms = now_ms;
+    room_age(heap);
     heap->decay_classes = SIZE_CLASS_COUNT;
     remote_flush(&heap->owner);
   }
@@ -49,7 +51,7 @@ static void give_back(heap_t *heap, uint64_t now_ms) {
   enum { IDLE_SLABS, ENDED_THREADS, DIRTY_MEMORY, KINDS };
   bool worked = false, is_attended = bell_is_attended(now_ms);
   for (int i = 0; i < KINDS && !worked; i++) {
-    heap->decay_turn = (heap->decay_turn + 1) % KINDS;
+    heap->decay_turn = (uint8_t)((heap->decay_turn + 1) % KINDS);
     if (heap->decay_turn == IDLE_SLABS) worked = purge_idle(&heap->owner, now_ms, PURGE_STEP_CALLS) > 0;
     else if (is_attended) continue;
     else if (heap->decay_turn == ENDED_THREADS) worked = tidy_some(now_ms, flush_step, strip_if_unused) != TIDY_NOTHING;
@@ -59,6 +61,7 @@ static void give_back(heap_t *heap, uint64_t now_ms) {
 
 void decay_now(heap_t *heap, bool may_purge) {
   if (config()->over_time == OVER_TIME_OFF) return;
+  room_note_out(heap);
   uint64_t now_ms = os_now_ms();
   if (now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
   heap->looked_ms = now_ms;

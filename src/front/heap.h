@@ -68,10 +68,11 @@ typedef struct heap {
       uint32_t hand, large_hand;                     /* classes that were looked at last for room in the budget */
       /* Of room.c: large blocks that it might have looked at, units of those that it did, and how many are resident. */
       uint16_t looks, units_looked_at, units_resident;
-      bool is_counted_out; /* its large_capacity_bytes: see room_count_out */
+      uint32_t units_out_lately; /* of a lone thread, the most: room.c */
+      bool is_counted_out;       /* its large_capacity_bytes: see room_count_out */
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */
-      uint32_t decay_classes, decay_turn;
+      uint8_t decay_classes, decay_turn;
       uint64_t looked_ms, decayed_ms;
       /* Of strip.c, written by who claims the owner: magazines with gaps, a bit each; what
        * is set aside; and where the magazines' tops were. */

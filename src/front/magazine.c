@@ -105,7 +105,7 @@ static HAK_NOINLINE bool has_room_for_large(heap_t *heap, unsigned size_class, s
 static bool has_room(heap_t *heap, unsigned size_class, size_t more_bytes, void *block) {
   if (size_class_is_single(size_class) && !has_room_for_large(heap, size_class, more_bytes, block)) return false;
   share_t all = {0, &heap->capacity_bytes, &heap->hand, HAND_STEPS};
-  return make_room(heap, all, size_class, more_bytes, room_in_all());
+  return make_room(heap, all, size_class, more_bytes, room_in_all(heap, size_class, more_bytes));
 }
 
 /* Widens the magazine if there is room; `block`: that is to go there, or NULL. Small blocks' first magazines are

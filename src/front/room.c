@@ -21,7 +21,34 @@ void room_note(heap_t *heap, unsigned size_class, size_t more_bytes) {
   atomic64_add_relaxed(&large_capacity_bytes, more_bytes);
 }
 
-size_t room_in_all(void) { return capacity_budget(pool_attached_count(), bell_has_listener()); }
+/* What lies in no magazine, of all that is in use. */
+static size_t units_out(const heap_t *heap) {
+  size_t held_bytes = 0, needed_bytes = arena_needed_bytes();
+  FOR_EACH_MAGAZINE(heap, c) held_bytes += magazine_count(heap, (unsigned)c) * size_classes[c].block_bytes;
+  return (needed_bytes - min_size(held_bytes, needed_bytes)) >> UNIT_SHIFT;
+}
+
+static void look_at_out(heap_t *heap) {
+  heap->units_out_lately = (uint32_t)max_size(heap->units_out_lately, units_out(heap));
+}
+static size_t others_than_large(const heap_t *heap) { return heap->capacity_bytes - heap->large_capacity_bytes; }
+static size_t room_for_others(const heap_t *heap) {
+  return capacity_lone((size_t)heap->units_out_lately << UNIT_SHIFT);
+}
+
+/* Where magazines have more than half the room: when it is all, what was out most is past. */
+void room_note_out(heap_t *heap) {
+  bool is_near = others_than_large(heap) > room_for_others(heap) / 2;
+  if (HAK_UNLIKELY(is_near) && pool_attached_count() <= 1) look_at_out(heap);
+}
+
+size_t room_in_all(heap_t *heap, unsigned size_class, size_t more_bytes) {
+  size_t threads = pool_attached_count(), budget = capacity_budget(threads, bell_has_listener());
+  if (threads > 1 || size_class_is_single(size_class)) return budget;
+  if (others_than_large(heap) + more_bytes > room_for_others(heap)) look_at_out(heap);
+  return min_size(budget, heap->large_capacity_bytes + room_for_others(heap));
+}
+void room_age(heap_t *heap) { heap->units_out_lately /= 2; }
 
 void room_count_out(heap_t *heap) {
   if (heap->is_counted_out || heap->large_capacity_bytes == 0) return;

@@ -9,6 +9,9 @@
  * rest, and would give out places that were never written to: so they hold what they can. Which
  * it is, pages of blocks show that the thread has freed.
  *
+ * Of smaller blocks a lone thread whose sizes drift would come to hold its budget, whatever little is out. So there, too, it is a few times
+ * what is out: the most of lately, as at the end of a batch nothing is.
+ *
  * The heap's own thread calls these, between thread_enter and thread_leave, unless said otherwise.
  *
  * SPDX-License-Identifier: MIT
@@ -20,11 +23,16 @@
 
 HAK_C_BEGIN
 
+/* What is out now may be the most of lately; a second has passed, and that becomes less to go by. */
+void room_note_out(heap_t *heap);
+void room_age(heap_t *heap);
+
 /* A magazine's capacity has changed. */
 void room_note(heap_t *heap, unsigned size_class, size_t more_bytes);
 
-/* What all magazines of a heap may hold, in bytes of blocks; what those of large ones may, and in any case. */
-size_t room_in_all(void);
+/* What all magazines of a heap may hold, in bytes of blocks, if one of that class grows by so much; what those of large ones
+ * may, and in any case. Large ones have a bound of their own. */
+size_t room_in_all(heap_t *heap, unsigned size_class, size_t more_bytes);
 size_t room_for_large(const heap_t *heap);
 size_t room_for_large_least(const heap_t *heap);
 /* Whether other threads' magazines have large blocks, too. */

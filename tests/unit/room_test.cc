@@ -54,6 +54,32 @@ TEST_F(Room, SmallBlocksAreNotWhatIsOutOfLargeOnes) {
 /* The arena would give out other places, which were never written to. */
 TEST_F(Room, BlocksThatAreHardlyUsedAreAllKept) { EXPECT_GE(HeldAfter(false), HAK_MIB(32)); }
 
+/* Small and mid blocks of a lone thread. Batches of one size each, which drifts; what magazines may hold in the end. */
+class RoomOfOne : public testing::Test {
+ protected:
+  static void Batch(size_t bytes, size_t total) {
+    std::vector<void *> blocks(total / bytes);
+    for (void *&block : blocks) block = hak_malloc(bytes);
+    for (void *block : blocks) hak_free(block);
+  }
+  static size_t CapacityAfter(size_t batch_bytes) {
+    for (int round = 0; round < 6; round++)
+      for (unsigned c = 0; c < MID_CLASS_END; c++) Batch(size_classes[c].block_bytes, batch_bytes);
+    hak__check_all();
+    return the_heap->capacity_bytes - the_heap->large_capacity_bytes;
+  }
+};
+
+TEST_F(RoomOfOne, IsAFewTimesWhatIsOut) {
+  EXPECT_LE(CapacityAfter(HAK_MIB(1)), LONE_FLOOR_BYTES + HAK_MIB(1)) << "first capacities are not held to it";
+}
+TEST_F(RoomOfOne, FollowsTheLargestBatchOfLately) {
+  for (int i = 0; i < 12; i++) Batch(4096, HAK_MIB(16));
+  EXPECT_GE(CapacityAfter(HAK_MIB(1)), HAK_MIB(24));
+  for (int i = 0; i < 8; i++) room_age(the_heap);
+  EXPECT_LE(CapacityAfter(HAK_MIB(1)), 2 * LONE_FLOOR_BYTES);
+}
+
 /* What others hold counts, too. */
 TEST(RoomForLarge, IsFourTimesWhatIsOutAndAtLeastTheFloor) {
   constexpr size_t kFloor = HAK_MIB(4);

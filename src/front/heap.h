@@ -68,8 +68,8 @@ typedef struct heap {
       uint32_t hand, large_hand;                     /* classes that were looked at last for room in the budget */
       /* Of room.c: large blocks that it might have looked at, units of those that it did, and how many are resident. */
       uint16_t looks, units_looked_at, units_resident;
+      uint16_t counted_in;       /* the generation of processes in which its large_capacity_bytes are counted, or 0 */
       uint32_t units_out_lately; /* of a lone thread, the most: room.c */
-      bool is_counted_out;       /* its large_capacity_bytes: see room_count_out */
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */
       uint8_t decay_classes, decay_turn;

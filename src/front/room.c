@@ -11,12 +11,37 @@
 /* Of the blocks that may be looked at again, one in so many is, by so many pages; the last units count. */
 enum { LOOK_EVERY = 8, PAGES = 2, UNITS_REMEMBERED = 1024 };
 
-/* That of heaps' magazines of large blocks, but of those that are counted out. Relaxed: a sum that is looked at as an estimate. */
+/* That of the magazines of large blocks of heaps that are counted. Relaxed: a sum that is looked at as an estimate. */
 static atomic64 large_capacity_bytes;
+/* A forked child's is another than its parent's, so that what the parent's threads had is not counted there, whatever
+ * becomes of their heaps. Never 0: that of heaps that are counted nowhere. */
+static uint16_t generation = 1;
+
+static bool is_counted(const heap_t *heap) { return heap->counted_in == generation; }
+
+void room_count_out(heap_t *heap) {
+  if (!is_counted(heap)) return;
+  heap->counted_in = 0;
+  if (heap->large_capacity_bytes == 0) return; /* room_note will count it again */
+  heap->owner.stripped = true;                 /* so that its thread does before it does anything else */
+  atomic64_add_relaxed(&large_capacity_bytes, -heap->large_capacity_bytes);
+}
+void room_count_again(heap_t *heap) {
+  if (is_counted(heap)) return;
+  heap->counted_in = generation;
+  atomic64_add_relaxed(&large_capacity_bytes, heap->large_capacity_bytes);
+}
+
+void room_after_fork(heap_t *heap) {
+  generation = (uint16_t)max_size((uint16_t)(generation + 1), 1);
+  atomic64_store_relaxed(&large_capacity_bytes, 0);
+  if (heap != NULL) room_count_again(heap);
+}
 
 void room_note(heap_t *heap, unsigned size_class, size_t more_bytes) {
   heap->capacity_bytes += more_bytes;
   if (!size_class_is_single(size_class)) return;
+  room_count_again(heap); /* it may have had none yet */
   heap->large_capacity_bytes += more_bytes;
   atomic64_add_relaxed(&large_capacity_bytes, more_bytes);
 }
@@ -50,23 +75,8 @@ size_t room_in_all(heap_t *heap, unsigned size_class, size_t more_bytes) {
 }
 void room_age(heap_t *heap) { heap->units_out_lately /= 2; }
 
-void room_count_out(heap_t *heap) {
-  if (heap->is_counted_out || heap->large_capacity_bytes == 0) return;
-  heap->is_counted_out = true;
-  heap->owner.stripped = true; /* so that its thread calls room_count_again before it does anything else */
-  atomic64_add_relaxed(&large_capacity_bytes, -heap->large_capacity_bytes);
-}
-void room_count_again(heap_t *heap) {
-  if (heap->is_counted_out) atomic64_add_relaxed(&large_capacity_bytes, heap->large_capacity_bytes);
-  heap->is_counted_out = false;
-}
-void room_after_fork(const heap_t *heap) {
-  bool counts = heap != NULL && !heap->is_counted_out;
-  atomic64_store_relaxed(&large_capacity_bytes, counts ? heap->large_capacity_bytes : 0);
-}
-
 static size_t others_bytes(const heap_t *heap) {
-  return atomic64_load_relaxed(&large_capacity_bytes) - heap->large_capacity_bytes;
+  return atomic64_load_relaxed(&large_capacity_bytes) - (is_counted(heap) ? heap->large_capacity_bytes : 0);
 }
 bool room_is_shared(const heap_t *heap) { return others_bytes(heap) > 0; }
 

@@ -43,7 +43,7 @@ bool room_is_shared(const heap_t *heap);
 void room_count_out(heap_t *heap);
 void room_count_again(heap_t *heap);
 /* In a forked child, in which `heap`, or no one if it is NULL, is the only thread's. */
-void room_after_fork(const heap_t *heap);
+void room_after_fork(heap_t *heap);
 
 /* A large block is freed, and its magazine has no place: how much of the first ones is resident. */
 void room_look_now(heap_t *heap, unsigned size_class, void *block);

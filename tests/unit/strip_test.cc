@@ -107,9 +107,10 @@ TEST_F(Strip, LargeBlocksGoHomeThatAThreadAtWorkWithSmallOnesDoesNotUse) {
   thread.join();
 }
 
-/* Stripped again and again, at whatever moment of its fast path. */
-TEST_F(Strip, AThreadAtWorkLosesNothingAndGetsNothingTwice) {
-  constexpr std::size_t kSizes[] = {16, 48, 200, 640, 1024, 3000, 70000}, kSlots = 40;
+namespace {
+/* A thread at work is stripped so many times, at whatever moment of its fast path. */
+void StripAtWork(const std::vector<std::size_t> &sizes, int times) {
+  constexpr std::size_t kSlots = 40;
   std::atomic<bool> end{false};
   std::thread thread([&] {
     hak_test::Random random(1);
@@ -128,7 +129,7 @@ TEST_F(Strip, AThreadAtWorkLosesNothingAndGetsNothingTwice) {
         hak_free(slot.block);
         slot.block = nullptr;
       } else {
-        slot.bytes = kSizes[random.below(std::size(kSizes))];
+        slot.bytes = sizes[random.below(sizes.size())];
         slot.key = key;
         slot.block = hak_malloc(slot.bytes);
         hak_test::stamp_as(slot.block, slot.bytes, slot.key);
@@ -139,7 +140,7 @@ TEST_F(Strip, AThreadAtWorkLosesNothingAndGetsNothingTwice) {
     hak_thread_flush();
   });
   /* As often as the thread has mended its magazines in between. */
-  for (int stripped = 0, before = 0; stripped < 60;) {
+  for (int stripped = 0, before = 0; stripped < times;) {
     tidy_sweep_attached(strip_now);
     int now = 0;
     FOR_EACH_HEAP(heap) now += heap->owner.stripped;
@@ -150,3 +151,7 @@ TEST_F(Strip, AThreadAtWorkLosesNothingAndGetsNothingTwice) {
   end = true;
   thread.join();
 }
+}  // namespace
+
+TEST_F(Strip, AThreadAtWorkLosesNothingAndGetsNothingTwice) { StripAtWork({16, 48, 200, 640, 1024, 3000, 70000}, 60); }
+TEST_F(Strip, AThreadAtWorkWithLargeBlocksLosesNothingAndGetsNothingTwice) { StripAtWork({66000, 70000, 90000}, 400); }

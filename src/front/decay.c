@@ -61,7 +61,7 @@ static void give_back(heap_t *heap, uint64_t now_ms) {
 
 void decay_now(heap_t *heap, bool may_purge) {
   if (config()->over_time == OVER_TIME_OFF) return;
-  room_note_out(heap);
+  room_look_at_out(heap);
   uint64_t now_ms = os_now_ms();
   if (now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
   heap->looked_ms = now_ms;

@@ -20,10 +20,9 @@ static uint16_t generation = 1;
 static bool is_counted(const heap_t *heap) { return heap->counted_in == generation; }
 
 void room_count_out(heap_t *heap) {
-  if (!is_counted(heap)) return;
+  if (!is_counted(heap) || heap->large_capacity_bytes == 0) return;
   heap->counted_in = 0;
-  if (heap->large_capacity_bytes == 0) return; /* room_note will count it again */
-  heap->owner.stripped = true;                 /* so that its thread does before it does anything else */
+  heap->owner.stripped = true; /* so that its thread counts it again before it does anything else */
   atomic64_add_relaxed(&large_capacity_bytes, -heap->large_capacity_bytes);
 }
 void room_count_again(heap_t *heap) {
@@ -33,7 +32,7 @@ void room_count_again(heap_t *heap) {
 }
 
 void room_after_fork(heap_t *heap) {
-  generation = (uint16_t)max_size((uint16_t)(generation + 1), 1);
+  if (++generation == 0) generation = 1;
   atomic64_store_relaxed(&large_capacity_bytes, 0);
   if (heap != NULL) room_count_again(heap);
 }
@@ -41,7 +40,7 @@ void room_after_fork(heap_t *heap) {
 void room_note(heap_t *heap, unsigned size_class, size_t more_bytes) {
   heap->capacity_bytes += more_bytes;
   if (!size_class_is_single(size_class)) return;
-  room_count_again(heap); /* it may have had none yet */
+  HAK_ASSERT(is_counted(heap));
   heap->large_capacity_bytes += more_bytes;
   atomic64_add_relaxed(&large_capacity_bytes, more_bytes);
 }
@@ -56,27 +55,27 @@ static size_t units_out(const heap_t *heap) {
 static void look_at_out(heap_t *heap) {
   heap->units_out_lately = (uint32_t)max_size(heap->units_out_lately, units_out(heap));
 }
-static size_t others_than_large(const heap_t *heap) { return heap->capacity_bytes - heap->large_capacity_bytes; }
-static size_t room_for_others(const heap_t *heap) {
-  return capacity_lone((size_t)heap->units_out_lately << UNIT_SHIFT);
-}
+static size_t not_large_bytes(const heap_t *heap) { return heap->capacity_bytes - heap->large_capacity_bytes; }
+static size_t room_for_lone(const heap_t *heap) { return capacity_lone((size_t)heap->units_out_lately << UNIT_SHIFT); }
 
 /* Where magazines have more than half the room: when it is all, what was out most is past. */
-void room_note_out(heap_t *heap) {
-  bool is_near = others_than_large(heap) > room_for_others(heap) / 2;
+void room_look_at_out(heap_t *heap) {
+  bool is_near = not_large_bytes(heap) > room_for_lone(heap) / 2;
   if (HAK_UNLIKELY(is_near) && pool_attached_count() <= 1) look_at_out(heap);
 }
 
 size_t room_in_all(heap_t *heap, unsigned size_class, size_t more_bytes) {
   size_t threads = pool_attached_count(), budget = capacity_budget(threads, bell_has_listener());
   if (threads > 1 || size_class_is_single(size_class)) return budget;
-  if (others_than_large(heap) + more_bytes > room_for_others(heap)) look_at_out(heap);
-  return min_size(budget, heap->large_capacity_bytes + room_for_others(heap));
+  if (not_large_bytes(heap) + more_bytes > room_for_lone(heap)) look_at_out(heap);
+  return min_size(budget, heap->large_capacity_bytes + room_for_lone(heap));
 }
 void room_age(heap_t *heap) { heap->units_out_lately /= 2; }
 
+/* A signal handler that forks while a heap is being counted leaves the child's sum too large or too small by that. */
 static size_t others_bytes(const heap_t *heap) {
-  return atomic64_load_relaxed(&large_capacity_bytes) - (is_counted(heap) ? heap->large_capacity_bytes : 0);
+  size_t all = atomic64_load_relaxed(&large_capacity_bytes), own = is_counted(heap) ? heap->large_capacity_bytes : 0;
+  return (int64_t)all > (int64_t)own ? all - own : 0;
 }
 bool room_is_shared(const heap_t *heap) { return others_bytes(heap) > 0; }
 
@@ -84,7 +83,7 @@ size_t room_for_large_least(const heap_t *heap) {
   return capacity_large_floor(pool_attached_count(), others_bytes(heap));
 }
 
-/* Of the heap, which may be small blocks in the main, what is large alone. */
+/* Of the heap, which may be small blocks in the main, what is wide (dense.h) and needed: nothing counts large blocks alone. */
 size_t room_for_large(const heap_t *heap) {
   size_t wide_bytes = min_size(dense_wide_units() << UNIT_SHIFT, arena_needed_bytes());
   size_t floor_bytes = room_for_large_least(heap);

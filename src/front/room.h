@@ -9,8 +9,8 @@
  * rest, and would give out places that were never written to: so they hold what they can. Which
  * it is, pages of blocks show that the thread has freed.
  *
- * Of smaller blocks a lone thread whose sizes drift would come to hold its budget, whatever little is out. So there, too, it is a few times
- * what is out: the most of lately, as at the end of a batch nothing is.
+ * Of smaller blocks a lone thread whose sizes drift would come to hold its budget, however little is out. So there, too, it
+ * is a few times what is out: the most of lately, as at the end of a batch nothing is.
  *
  * The heap's own thread calls these, between thread_enter and thread_leave, unless said otherwise.
  *
@@ -24,7 +24,7 @@
 HAK_C_BEGIN
 
 /* What is out now may be the most of lately; a second has passed, and that becomes less to go by. */
-void room_note_out(heap_t *heap);
+void room_look_at_out(heap_t *heap);
 void room_age(heap_t *heap);
 
 /* A magazine's capacity has changed. */

@@ -47,11 +47,11 @@ HAK_C_BEGIN
 /* Flushes what it can reach of the magazines of a claimed owner, a bounded amount; the
  * newest block of each tiny and mid class stays. Returns whether there may be more. */
 bool strip_now(owner_t *owner);
-/* The same of large classes if the thread has not used one of these since the last call of this;
- * of all, if it has used none. */
+/* The same of large classes if the thread has not used one of these since the last call of this, which then are not
+ * counted in what all threads' may hold, either (room.h); of all, if it has used none. */
 bool strip_if_unused(owner_t *owner);
 
-/* Puts magazines in order that were stripped. The calling thread is the owning one. */
+/* Puts magazines in order that were stripped, and counts those of large blocks again. The calling thread is the owning one. */
 void strip_mend(heap_t *heap);
 
 HAK_C_END

@@ -139,7 +139,10 @@ static HAK_NOINLINE heap_t *enter_anew(void) {
       the_heap = heap; /* first: pthread_setspecific may allocate */
       set_thread_state(THREAD_IS_WATCHED);
     }
-    if (HAK_LIKELY(enter(heap))) return heap;
+    if (HAK_LIKELY(enter(heap))) {
+      room_count_again(heap);
+      return heap;
+    }
   }
 }
 
@@ -170,6 +173,8 @@ void thread_flush(void) {
 void thread_before_fork(void) { pool_before_fork(); }
 void thread_after_fork(void) {
   atomic32_store_relaxed(&leader_has_ended, 0); /* the only thread there is leads */
-  if (!pool_after_fork(the_heap == &the_null_heap ? NULL : &the_heap->owner)) the_heap = &the_null_heap;
-  room_after_fork(the_heap == &the_null_heap ? NULL : the_heap);
+  heap_t *heap = the_heap != &the_null_heap ? the_heap : NULL;
+  bool is_left = pool_after_fork(heap != NULL ? &heap->owner : NULL);
+  if (!is_left) the_heap = &the_null_heap;
+  room_after_fork(is_left ? heap : NULL);
 }

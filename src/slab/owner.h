@@ -74,7 +74,7 @@ typedef struct owner {
   uint8_t disown_class;             /* of orphanage_disown: lists before it were looked at */
   bool goes_on;                     /* of purge_unused: the last one has not got through */
   bool puts_aside;                  /* claimed: empty slabs wait in put_aside       */
-  bool stripped;                    /* its thread has magazines to mend: front/strip.h */
+  bool stripped;                    /* its thread has something to put in order: front/strip.h */
   unit_t put_aside;                 /* linked by slab.next                          */
   uint64_t seen_activity, seen_ms;  /* owner_activity, and when it was seen first   */
   uint64_t seen_time_ns, served_ms; /* its thread's time; when something was found  */
@@ -98,7 +98,7 @@ typedef struct owner {
   /* Of slab.c: units of listed slabs of which every block is free; up to how many of these in all one stays that
    * is not the only slab of its class; such as were given to the arena since, and not made again. */
   uint32_t empty_units, empty_most, given_units;
-  uint32_t released_units; /* of slabs that went to the arena since the batch boundary last gave back as much */
+  uint32_t released_units; /* of slabs that went to the arena since the last batch boundary of a free */
   /* Of surplus.h: what was given back and wanted again lately, and when that was halved last;
    * how much is no surplus; whether the free that is going on has found one, and which slabs
    * it has made mostly free; which listed slab is looked at next, 0 at the end of a class. */

@@ -172,6 +172,22 @@ fn a_screen_may_become_another_size() {
 }
 
 #[test]
+fn a_key_pressed_while_the_size_changes_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = quiet(directory.path());
+    let mut on = OnTerminal::start(&mut top(&[&running.pid()]), 100, 30);
+    on.until_contains("q leave");
+    for round in 0..200 {
+        on.signal(libc::SIGWINCH);
+        on.press(" ");
+        let is_paused = round % 2 == 0;
+        on.until(|screen| screen.contains("PAUSED") == is_paused);
+    }
+    on.press("q");
+    assert_eq!(on.end().0, Some(0));
+}
+
+#[test]
 fn colours_are_for_those_who_want_them() {
     let directory = tempfile::tempdir().unwrap();
     let running = quiet(directory.path());

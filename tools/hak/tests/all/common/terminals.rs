@@ -134,7 +134,15 @@ impl OnTerminal {
 
     /// Its exit code, and what is on the screen then. The terminal is as it was.
     pub fn end(mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().unwrap().code();
+        let end = Instant::now() + LONG;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
+                None => panic!("it does not end; on the screen:\n{}", self.text()),
+            }
+        };
+        let code = status.code();
         self.assert_restored();
         (code, self.text())
     }

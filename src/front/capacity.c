@@ -15,7 +15,7 @@ size_t capacity_budget(size_t threads, bool is_attended) {
   return max_size((is_attended ? BUDGET_BYTES : BUDGET_UNATTENDED_BYTES) / threads, BUDGET_LEAST_BYTES);
 }
 
-size_t capacity_lone(size_t out_bytes) { return max_size(4 * out_bytes, LONE_FLOOR_BYTES); }
+size_t capacity_small(size_t out_bytes) { return max_size(4 * out_bytes, SMALL_FLOOR_BYTES); }
 
 size_t capacity_large_floor(size_t threads, size_t others_bytes) {
   size_t left = LARGE_FLOOR_BYTES - min_size(others_bytes, LARGE_FLOOR_BYTES);

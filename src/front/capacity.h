@@ -28,9 +28,9 @@ enum {
 #define BUDGET_UNATTENDED_BYTES HAK_MIB(64)
 #define BUDGET_LEAST_BYTES HAK_KIB(512)
 #define BUDGET_LONE_BYTES HAK_MIB(128)
-/* Of it, those of a lone thread's small and mid blocks: four times what was out lately, and this at least. */
-#define LONE_FLOOR_BYTES HAK_MIB(8)
-size_t capacity_lone(size_t out_bytes);
+/* Of a thread's share, those of tiny and mid blocks: four times what of its slabs was out lately, and this at least. */
+#define SMALL_FLOOR_BYTES HAK_MIB(16)
+size_t capacity_small(size_t out_bytes);
 /* From how many threads on even the first magazines are much. */
 enum { FEW_THREADS = 128 };
 

@@ -68,17 +68,17 @@ typedef struct heap {
       uint32_t hand, large_hand;                     /* classes that were looked at last for room in the budget */
       /* Of room.c: large blocks that it might have looked at, units of those that it did, and how many are resident. */
       uint16_t looks, units_looked_at, units_resident;
-      uint16_t counted_in;       /* the generation of processes in which its large_capacity_bytes are counted, or 0 */
-      uint32_t units_out_lately; /* of a lone thread, the most: room.c */
+      uint16_t counted_in; /* the generation of processes in which its large_capacity_bytes are counted, or 0 */
+      uint32_t out_lately_kib, looked_at_kib; /* of room.c: the most that was out; what was not free in slabs then */
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */
-      uint8_t decay_classes, decay_turn;
       uint64_t looked_ms, decayed_ms;
-      /* Of strip.c, written by who claims the owner: magazines with gaps, a bit each; what
+      uint8_t decay_classes, decay_turn;
+      /* Of strip.c, written by who claims the owner: how much is set aside; magazines with gaps, a bit each; what
        * is set aside; and where the magazines' tops were. */
+      uint32_t set_aside_count;
       uint64_t stripped[(SIZE_CLASS_COUNT + 63) / 64];
       set_aside_t set_aside[SET_ASIDE_MOST];
-      uint32_t set_aside_count;
       uint64_t tops_seen[2];   /* of large classes' magazines, and of all others' */
       void **spare_arrays;     /* the smallest ones, linked by their first slots: magazine.c */
       struct sampler *sampler; /* sample.h */

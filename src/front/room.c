@@ -45,32 +45,40 @@ void room_note(heap_t *heap, unsigned size_class, size_t more_bytes) {
   atomic64_add_relaxed(&large_capacity_bytes, more_bytes);
 }
 
-/* What lies in no magazine, of all that is in use. */
-static size_t units_out(const heap_t *heap) {
-  size_t held_bytes = 0, needed_bytes = arena_needed_bytes();
-  FOR_EACH_MAGAZINE(heap, c) held_bytes += magazine_count(heap, (unsigned)c) * size_classes[c].block_bytes;
-  return (needed_bytes - min_size(held_bytes, needed_bytes)) >> UNIT_SHIFT;
+/* Of the blocks of the thread's slabs, those that are not free: out, or in magazines. */
+static size_t taken_kib(const heap_t *heap) { return (size_t)(heap->owner.slab_bytes - heap->owner.free_bytes) >> 10; }
+/* What lies in no magazine of these. Others' may lie in its magazines, too. */
+static size_t out_kib(const heap_t *heap) {
+  size_t held_bytes = 0, taken = taken_kib(heap);
+  for (int c = MID_CLASS_END; (c = magazine_below(heap, (unsigned)c)) >= 0;)
+    held_bytes += magazine_count(heap, (unsigned)c) * size_classes[c].block_bytes;
+  return taken - min_size(held_bytes >> 10, taken);
 }
 
+/* More is out only where more was taken from slabs: a sixteenth more is worth a look at all magazines. */
 static void look_at_out(heap_t *heap) {
-  heap->units_out_lately = (uint32_t)max_size(heap->units_out_lately, units_out(heap));
+  if (taken_kib(heap) <= heap->looked_at_kib + heap->looked_at_kib / 16) return;
+  heap->looked_at_kib = (uint32_t)taken_kib(heap);
+  heap->out_lately_kib = (uint32_t)max_size(heap->out_lately_kib, out_kib(heap));
 }
 static size_t not_large_bytes(const heap_t *heap) { return heap->capacity_bytes - heap->large_capacity_bytes; }
-static size_t room_for_lone(const heap_t *heap) { return capacity_lone((size_t)heap->units_out_lately << UNIT_SHIFT); }
+static size_t room_for_small(const heap_t *heap) { return capacity_small((size_t)heap->out_lately_kib << 10); }
 
 /* Where magazines have more than half the room: when it is all, what was out most is past. */
 void room_look_at_out(heap_t *heap) {
-  bool is_near = not_large_bytes(heap) > room_for_lone(heap) / 2;
-  if (HAK_UNLIKELY(is_near) && pool_attached_count() <= 1) look_at_out(heap);
+  if (HAK_UNLIKELY(not_large_bytes(heap) > room_for_small(heap) / 2)) look_at_out(heap);
 }
 
 size_t room_in_all(heap_t *heap, unsigned size_class, size_t more_bytes) {
-  size_t threads = pool_attached_count(), budget = capacity_budget(threads, bell_has_listener());
-  if (threads > 1 || size_class_is_single(size_class)) return budget;
-  if (not_large_bytes(heap) + more_bytes > room_for_lone(heap)) look_at_out(heap);
-  return min_size(budget, heap->large_capacity_bytes + room_for_lone(heap));
+  size_t budget = capacity_budget(pool_attached_count(), bell_has_listener());
+  if (size_class_is_single(size_class)) return budget;
+  if (not_large_bytes(heap) + more_bytes > room_for_small(heap)) look_at_out(heap);
+  return min_size(budget, heap->large_capacity_bytes + room_for_small(heap));
 }
-void room_age(heap_t *heap) { heap->units_out_lately /= 2; }
+void room_age(heap_t *heap) {
+  heap->out_lately_kib /= 2;
+  heap->looked_at_kib = 0;
+}
 
 /* A signal handler that forks while a heap is being counted leaves the child's sum too large or too small by that. */
 static size_t others_bytes(const heap_t *heap) {

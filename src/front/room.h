@@ -9,8 +9,8 @@
  * rest, and would give out places that were never written to: so they hold what they can. Which
  * it is, pages of blocks show that the thread has freed.
  *
- * Of smaller blocks a lone thread whose sizes drift would come to hold its budget, however little is out. So there, too, it
- * is a few times what is out: the most of lately, as at the end of a batch nothing is.
+ * Of smaller blocks a thread whose sizes drift would come to hold its share of the budget, however little is out. So there,
+ * too, it is a few times what is out, of the blocks of its own slabs: the most of lately, as at the end of a batch nothing is.
  *
  * The heap's own thread calls these, between thread_enter and thread_leave, unless said otherwise.
  *

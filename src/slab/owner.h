@@ -92,7 +92,8 @@ typedef struct owner {
   unit_t next_look;
   uint32_t outbox_count;
   uint64_t look_ms, round_ms;
-  int64_t free_bytes; /* in our slabs; what the arena was told last   */
+  int64_t slab_bytes; /* of all blocks of our slabs, single ones not counted */
+  int64_t free_bytes; /* of those that are free in them; what the arena was told last */
   int64_t free_bytes_told;
   int64_t purged_bytes; /* of free_bytes: purged.h */
   /* Of slab.c: units of listed slabs of which every block is free; up to how many of these in all one stays that

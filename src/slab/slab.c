@@ -21,6 +21,11 @@ static int64_t free_bytes_of(unit_t slab) {
   return (int64_t)r->slab.free_count * size_classes[r->slab.size_class].block_bytes;
 }
 
+static int64_t bytes_of(unit_t slab) {
+  const unit_record_t *r = map_record(slab);
+  return (int64_t)r->slab.capacity * size_classes[r->slab.size_class].block_bytes;
+}
+
 static void set_listed(owner_t *owner, unsigned size_class, bool is_listed) {
   uint64_t bit = (uint64_t)1 << size_class % 64, *listed = &owner->listed[size_class / 64];
   *listed = is_listed ? *listed | bit : *listed & ~bit;
@@ -167,7 +172,9 @@ bool slab_add(owner_t *owner, unsigned size_class) {
   list(owner, slab);
   note_made(owner, units_of(slab));
   owner->empty_units += units_of(slab);
-  owner->free_bytes += free_bytes_of(slab);
+  int64_t bytes = free_bytes_of(slab);
+  owner->slab_bytes += bytes;
+  owner->free_bytes += bytes;
   return true;
 }
 
@@ -203,7 +210,9 @@ void slab_release(owner_t *owner, unit_t slab) {
   owner->empty_units -= units_of(slab);
   owner->released_units += units_of(slab);
   if (map_record(slab)->slab.purged_pages != 0) purged_note_gone(owner, slab);
-  owner->free_bytes -= free_bytes_of(slab);
+  int64_t bytes = free_bytes_of(slab);
+  owner->slab_bytes -= bytes;
+  owner->free_bytes -= bytes;
   unmake_slab(slab, size_class);
   give(owner, slab, size_class);
 }
@@ -315,6 +324,8 @@ void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class
   int64_t free_bytes = free_bytes_of(slab);
   from->free_bytes -= free_bytes;
   to->free_bytes += free_bytes;
+  from->slab_bytes -= bytes_of(slab);
+  to->slab_bytes += bytes_of(slab);
   uint32_t empty_units = is_empty(slab) ? c->slab_units : 0;
   from->empty_units -= empty_units;
   to->empty_units += empty_units;
@@ -372,7 +383,7 @@ static size_t count_bits(const uint64_t *bits, size_t words) {
 }
 
 void slab_check(const owner_t *owner) {
-  int64_t free_bytes = 0, purged_bytes = 0, tail_bytes = 0;
+  int64_t slab_bytes = 0, free_bytes = 0, purged_bytes = 0, tail_bytes = 0;
   uint32_t empty_units = 0;
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     unit_t first = owner->slabs[c], previous = 0;
@@ -393,12 +404,14 @@ void slab_check(const owner_t *owner) {
         HAK_CHECK((the_map.free_bits[slab][w] & atomic64_load_relaxed(&the_map.remote_bits[slab][w])) == 0);
       HAK_CHECK(!is_empty(slab) || r->slab.next == 0 || is_empty(r->slab.next)); /* those are the last */
       if (is_empty(slab)) empty_units += units_of(slab);
+      slab_bytes += bytes_of(slab);
       free_bytes += free_bytes_of(slab);
       purged_bytes += (int64_t)(r->slab.purged_pages * os_page_bytes());
       if (r->slab.purged_pages != 0) tail_bytes += (int64_t)size_class_tail_bytes(&size_classes[c]);
     }
   }
   HAK_CHECK(empty_units == owner->empty_units);
+  HAK_CHECK(slab_bytes <= owner->slab_bytes); /* full ones are not listed */
   HAK_CHECK(free_bytes == owner->free_bytes && purged_bytes == owner->purged_bytes);
   HAK_CHECK(purged_bytes <= free_bytes + tail_bytes); /* the last page of a slab lies in both */
   HAK_CHECK(owner->next_look == 0 || (map_record(owner->next_look)->slab.listed &&

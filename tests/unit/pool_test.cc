@@ -123,7 +123,8 @@ TEST_F(Pool, AFreshSlabIsAdoptedRatherThanMade) {
   AttachedOwner leaving, staying;
   auto blocks = leaving.refill(20, 10);
   unit_t slab = slab_of(blocks[0]);
-  int64_t free_bytes = leaving->free_bytes;
+  owner_t *left = leaving;
+  int64_t free_bytes = leaving->free_bytes, slab_bytes = leaving->slab_bytes;
   leaving.detach();
   size_t used = hak_test::used_bytes();
   auto more = staying.refill(20, 10);
@@ -131,6 +132,8 @@ TEST_F(Pool, AFreshSlabIsAdoptedRatherThanMade) {
   EXPECT_EQ(hak_test::used_bytes(), used);
   EXPECT_EQ(owner_of(blocks[0]), staying->id) << "every unit's word says who owns it now";
   EXPECT_EQ(staying->free_bytes, free_bytes - 10 * int64_t{size_classes[20].block_bytes});
+  EXPECT_EQ(staying->slab_bytes, slab_bytes);
+  EXPECT_EQ(left->slab_bytes, 0);
   EXPECT_EQ(atomic64_load_relaxed(&staying->adoptions), 1u);
   slab_check(staying);
   for (void *block : blocks) more.push_back(block);

@@ -110,16 +110,15 @@ void gate_leave(hak_gate_t *gate) {
 
 /* ---- Forking -------------------------------------------------------------------*/
 
-/* For a gate whose holder may wait for us. It sleeps, but never on the lock's word: a
- * wake-up there is meant for one that waits until it has the lock, and would be lost. */
-static bool acquire_if_soon(hak_lock_t *lock) {
-  enum { TRIES = 10, TRY_MS = 1 };
-  for (int i = 0; i < TRIES; i++) {
-    uint32_t state = 0;
-    if (atomic32_cas_acquire(&lock->state, &state, thread_number())) return true;
+/* For a gate whose holder may wait for us; `tries` are left, of all such gates. It sleeps, but never on the lock's word:
+ * a wake-up there is meant for one that waits until it has the lock, and would be lost. */
+enum { TRIES = 10, TRY_MS = 1 };
+static bool acquire_if_soon(hak_lock_t *lock, int *tries) {
+  for (; !acquire_within_spin(lock, thread_number()); --*tries) {
+    if (*tries == 0) return false;
     os_sleep(TRY_MS);
   }
-  return false;
+  return true;
 }
 
 static bool one_is_mine(hak_gate_t *const gates[], size_t from, size_t count) {
@@ -136,12 +135,13 @@ static void pass_on_wake_ups(hak_gate_t *const gates[], size_t count) {
 
 void gates_close(hak_gate_t *const gates[], size_t count) {
   fork_t this_fork = {0};
+  int tries = TRIES;
   pass_on_wake_ups(gates, count);
   for (size_t i = 0; i < count; i++) {
     hak_lock_t *lock = &gates[i]->lock;
     if (lock_is_mine(lock)) continue; /* by the code that a signal handler interrupted, or an outer fork */
     bool closed = true;
-    if (one_is_mine(gates, i + 1, count)) closed = acquire_if_soon(lock);
+    if (one_is_mine(gates, i + 1, count)) closed = acquire_if_soon(lock, &tries);
     else lock_acquire(lock);
     *(closed ? &this_fork.closed : &this_fork.missed) |= 1u << i;
   }

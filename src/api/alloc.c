@@ -312,7 +312,7 @@ HAK_INLINE void *realloc_class(void *block, uint32_t word, size_t bytes) {
 /* One that was made huge by its alignment may be smaller than that, and grow. */
 static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
-  if (bytes <= min_size(old_bytes, LARGE_MAX_BYTES / 2)) return realloc_smaller(block, old_bytes, bytes);
+  if (huge_is_better_left(old_bytes, bytes)) return realloc_smaller(block, old_bytes, bytes);
   record_changes(block);
   void *moved = huge_realloc(block, bytes);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();

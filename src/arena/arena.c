@@ -161,6 +161,21 @@ void arena_note_grown(unit_t first, size_t units) {
   arena_leave();
 }
 
+void arena_note_clean(size_t units) {
+  if (!stock_enter_soon()) return;
+  kept_age(os_now_ms());
+  kept_note_clean(units);
+  arena_leave();
+}
+
+bool arena_passes_gaps(size_t units) {
+  if (!stock_enter_soon()) return true;
+  kept_age(os_now_ms());
+  bool passes = kept_passed_units() >= units;
+  arena_leave();
+  return passes;
+}
+
 bool arena_keeps_grown(unit_t first, size_t units) {
   if (HAK_UNLIKELY(!stock_enter_soon())) return false;
   kept_note_full();

@@ -49,6 +49,10 @@ void arena_note_grown(unit_t first, size_t units);
  * there is little of that, and no more in use and dirty together than was in use lately. If not, the caller
  * maps it anew. Without waiting for the gate. */
 bool arena_keeps_grown(unit_t first, size_t units);
+/* A new huge block has got so many units that are clean. Whether such blocks have passed by so many dirty ones lately, or that
+ * cannot be told just now: what is left dirty behind one that is cut serves none of them. Both without waiting for the gate. */
+void arena_note_clean(size_t units);
+bool arena_passes_gaps(size_t units);
 /* Whether a huge page is to lie behind the SuperSlab that a run ends inside of, and does not begin
  * inside of; what is free of that is slack while one does. Only where nothing else is in it and
  * nothing resident. Returns whether that is news to the system, which the caller tells. */

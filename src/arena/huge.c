@@ -58,6 +58,7 @@ void *huge_alloc(size_t bytes, size_t alignment, bool zeroed) {
   size_t units = map_units_for(bytes);
   unit_t first = take(units, alignment, &is_zero);
   if (first == 0) return NULL;
+  if (is_zero) arena_note_clean(units);
   huge_pages_use(first, units);
   if (zeroed && !is_zero) arena_clear_stale(first, units);
   publish(first);
@@ -172,10 +173,12 @@ static bool grow_in_place(unit_t first, size_t old_units, size_t new_units) {
   return true;
 }
 
+static bool is_trifle(size_t surplus, size_t of) { return surplus <= of / 8; }
+
 /* Shrinking gives the tail back, but not for a trifle. The block is claimed. */
 static void shrink(unit_t first, size_t old_units, size_t new_units) {
   size_t surplus = old_units - new_units;
-  if (surplus <= old_units / 8) return;
+  if (is_trifle(surplus, old_units)) return;
   unit_t tail = (unit_t)(first + new_units);
   map_write_words(tail, 0, 1, 0);
   map_split_run(first, new_units, surplus);
@@ -220,7 +223,13 @@ void *huge_realloc(void *address, size_t bytes) {
     leave(first, source);
   }
   if (result != NULL && new_units > old_units) arena_relieve_growth(new_units - old_units);
+  if (new_units < old_units) arena_relieve(old_units - new_units);
   return result;
+}
+
+bool huge_is_better_left(size_t old_bytes, size_t bytes) {
+  if (bytes >= old_bytes || is_trifle(old_bytes - bytes, old_bytes)) return false;
+  return bytes <= HUGE_STAYS_BYTES || arena_passes_gaps((old_bytes - bytes) >> UNIT_SHIFT);
 }
 
 HAK_LOOKS_ON bool huge_may_have_size(const void *address, size_t least, size_t most) {

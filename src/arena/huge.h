@@ -25,6 +25,10 @@ bool huge_free(void *address);
  * the old block is as it was; so it is if another thread has freed it. `bytes` may be
  * any size above zero. */
 void *huge_realloc(void *address, size_t bytes);
+/* Whether one of `old_bytes` that shrinks to `bytes` had better be copied elsewhere, and freed: it is so small then that this
+ * takes little time; or such blocks leave gaps that the next ones do not fit into. */
+#define HUGE_STAYS_BYTES HAK_KIB(256)
+bool huge_is_better_left(size_t old_bytes, size_t bytes);
 /* What has become of the run whose contents were taken over. */
 typedef enum {
   HUGE_SOURCE_THERE, /* it may hold pages                                                      */

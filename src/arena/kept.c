@@ -22,6 +22,7 @@ static struct {
   /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
+  size_t passed_units;  /* halved, too */
   size_t lately_needed; /* the most since then, which is halved at each tick, too */
   size_t lately_used;   /* so is this, the most in use when some of it was given back */
   uint64_t next_tick_ms;
@@ -71,6 +72,10 @@ size_t kept_over_lately(void) {
   return held > most ? held - most : 0;
 }
 
+void kept_note_clean(size_t units) {
+  if (units <= dirty_units()) kept.passed_units += units;
+}
+size_t kept_passed_units(void) { return kept.passed_units; }
 void kept_note_given(size_t units) { atomic64_add_alone(&kept.used_units, -units); }
 void kept_note_purged(size_t units) { kept.purged_units += units; }
 
@@ -110,6 +115,7 @@ void kept_age(uint64_t now_ms) {
   uint64_t tick_ms = profile_wait(TICK_MS), ticks = (now_ms - kept.next_tick_ms) / tick_ms + 1;
   kept.reused_units = ticks < 32 ? kept.reused_units >> ticks : 0;
   kept.purged_units = ticks < 32 ? kept.purged_units >> ticks : 0;
+  kept.passed_units = ticks < 32 ? kept.passed_units >> ticks : 0;
   kept.lately_needed = ticks < 32 ? kept.lately_needed >> ticks : 0;
   kept.lately_used = ticks < 32 ? kept.lately_used >> ticks : 0;
   kept.next_tick_ms = now_ms + tick_ms;

@@ -16,6 +16,9 @@ HAK_C_BEGIN
 
 /* Units are taken: of them, so many were dirty. */
 void kept_note_taken(size_t units, size_t dirty);
+/* A new block's units were clean. How many such there were lately where as many lay dirty, in gaps that did not fit. */
+void kept_note_clean(size_t units);
+size_t kept_passed_units(void);
 void kept_note_given(size_t units);
 /* Some of what is in use is about to be given back. */
 void kept_note_full(void);

@@ -44,6 +44,27 @@ TEST(HeapMisuseIgnored, ACallWithoutAHeapIsCountedAndFails) {
   EXPECT_EQ(errors() - before, 9u);
 }
 
+/* No heap could serve these. That there is none is the greater mistake. */
+TEST(HeapMisuseIgnored, ACallWithoutAHeapIsNoticedWhateverIsAskedFor) {
+  hak_heap_t *heap = hak_heap_new(0);
+  hak_heap_destroy(heap);
+  volatile std::size_t too_much = SIZE_MAX; /* or the compiler warns */
+  std::uint64_t before = errors(), calls = 0;
+  auto fails = [&](void *block) {
+    EXPECT_EQ(block, nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(errors() - before, ++calls);
+    errno = 0;
+  };
+  for (hak_heap_t *none : {heap, static_cast<hak_heap_t *>(nullptr)}) {
+    fails(hak_heap_malloc(none, too_much));
+    fails(hak_heap_calloc(none, too_much, 2));
+    fails(hak_heap_realloc(none, nullptr, too_much));
+    fails(hak_heap_aligned_alloc(none, 3, 8));
+    fails(hak_heap_aligned_alloc(none, too_much / 2 + 1, 8));
+  }
+}
+
 TEST(HeapMisuseIgnored, AnothersBlockStaysAsItIs) {
   hak_heap_t *heap = hak_heap_new(0), *other = hak_heap_new(0);
   for (std::size_t bytes : {100, 5000, 100000, 10 << 20}) {

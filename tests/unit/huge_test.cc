@@ -112,6 +112,15 @@ TEST_F(Huge, ShrinkingGivesTheTailBack) {
   EXPECT_TRUE(huge_free(block));
 }
 
+TEST_F(Huge, WhatIsCutOffDoesNotStay) {
+  constexpr size_t kBlocks = 16;
+  void *blocks[kBlocks];
+  for (void *&block : blocks) block = huge_alloc(16 * kMiB, 1, false);
+  for (void *block : blocks) EXPECT_EQ(huge_realloc(block, 4 * kMiB), block);
+  EXPECT_LE(arena_usage().dirty, kBlocks * 4 * kMiB / 4) << "of 192 MiB, which nobody uses and nobody frees";
+  for (void *block : blocks) EXPECT_TRUE(huge_free(block));
+}
+
 /* Its pages were moved; then it is cut, and both parts come back as zero memory. */
 TEST_F(Huge, AMovedBlockShrinksAndItsMemoryIsReusable) {
   void *block = huge_alloc(16 * kMiB, 1, false), *in_the_way = huge_alloc(5 * kMiB, 1, false);

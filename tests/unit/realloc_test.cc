@@ -4,6 +4,7 @@
 #include <hakmem.h>
 
 #include <array>
+#include <cstring>
 
 /* A block that grows by a small step is copied to one that is larger than asked for. The size that was asked for is right
  * all the same, also for operator delete, which takes no block for one that was shrunk: a report would end the process. */
@@ -36,4 +37,28 @@ TEST(Realloc, ArraysThatDoubleAgainAndAgainFindThePlaceOfThoseBefore) {
   const std::size_t committed = arena_usage().committed;
   for (int i = 0; i < 300; i++) round();
   EXPECT_LE(arena_usage().committed, committed + 2 * kAtATime * kMost);
+}
+
+TEST(Realloc, AHugeBlockIsCutWhereItIsAndGrowsAgain) {
+  using hak_test::kMiB;
+  void *block = hak_malloc(8 * kMiB);
+  EXPECT_EQ(hak_realloc(block, kMiB), block);
+  EXPECT_EQ(hak_usable_size(block), kMiB);
+  EXPECT_EQ(hak_realloc(block, 6 * kMiB), block) << "what was cut off lies behind it still";
+  void *little = hak_realloc(block, 50 * 1024);
+  EXPECT_NE(little, block) << "to copy that takes no time";
+  hak_free(little);
+}
+
+/* Four at a time are filled, cut and kept, as buffers are that something was read into. The next ones do not fit into what was
+ * cut off. */
+TEST(Realloc, WhereCutBlocksLeaveGapsTheyAreCopied) {
+  constexpr std::size_t kBlocks = 40, kAtATime = 4, kWhole = 8 * hak_test::kMiB, kLeft = 3 * hak_test::kMiB;
+  std::array<void *, kBlocks> blocks{};
+  for (std::size_t i = 0; i < kBlocks; i += kAtATime) {
+    for (std::size_t j = i; j < i + kAtATime; j++) blocks[j] = std::memset(hak_malloc(kWhole), 1, kWhole);
+    for (std::size_t j = i; j < i + kAtATime; j++) blocks[j] = hak_realloc(blocks[j], kLeft);
+  }
+  EXPECT_LE(arena_usage().dirty, 2 * kAtATime * kWhole) << "beside " << kBlocks * kLeft << " in use";
+  for (void *block : blocks) hak_free(block);
 }

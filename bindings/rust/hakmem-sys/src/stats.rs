@@ -44,9 +44,9 @@ pub struct hak_stats_t {
     pub heap_count: usize,
     /// Of them, waiting for a thread.
     pub heap_pooled_count: usize,
-    /// Magazines refilled from slabs.
+    /// Batches that came into magazines.
     pub refills: u64,
-    /// Magazines flushed to slabs.
+    /// Batches that left them.
     pub flushes: u64,
     /// Blocks sent to the slab of another thread.
     pub remote_frees: u64,

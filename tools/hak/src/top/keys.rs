@@ -23,7 +23,7 @@ pub const HELP: [(&str, &str); 11] = [
     ("r", "reverse the order"),
     ("/", "show only what has a text in its name or number; Enter keeps it, Esc drops it"),
     ("Space", "pause: no look is made until it is pressed again"),
-    ("Esc Backspace", "back: from the help, from a process to the list; then leave"),
+    ("Esc Backspace", "back: from the help, from a process to the list; Esc: then leave"),
     ("h F1 ?", "this help"),
     ("q F10 Ctrl-C", "leave"),
     ("Ctrl-Z", "stop, until the shell goes on with it"),

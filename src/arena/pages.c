@@ -64,9 +64,8 @@ static bool next_row(page_row_t *row, const unsigned char *resident, size_t page
  * call: they are written like those that are resident. */
 static bool is_worth_a_call(const page_row_t *row) { return !row->is_resident && row->to - row->from >= 8; }
 
-/* Whether to drop all of the pages at once: where few are resident, here and there,
- * whoever had the memory used little of it, and whoever gets it will not need those
- * pages much. Written to, they would stay, and be more each time. */
+/* Few are resident, here and there: whoever had the memory used little of it, and whoever gets it will not need those pages
+ * much. Written to, they would stay, and be more each time. */
 static bool is_scattered(const unsigned char *resident, size_t pages) {
   enum { TOO_MANY_CALLS = 3 };
   size_t calls = 0, written = 0;
@@ -77,13 +76,23 @@ static bool is_scattered(const unsigned char *resident, size_t pages) {
   return calls >= TOO_MANY_CALLS && written < pages / 4;
 }
 
+/* Whether to drop scattered pages, all of them at once: each time where they are very few, and else now and then. Dropped each
+ * time they would be faulted in each time, and that takes longer than to write to all that lies between them. Relaxed: it
+ * matters little whose turn it is exactly. */
+static bool is_better_dropped(const unsigned char *resident, size_t pages) {
+  enum { VERY_FEW = 64 /* a part of so many */, DROP_EVERY = 16 };
+  static atomic32 turns;
+  if (!is_scattered(resident, pages)) return false;
+  return count_resident(resident, 0, pages) < pages / VERY_FEW || atomic32_add_relaxed(&turns, 1) % DROP_EVERY == 0;
+}
+
 void pages_clear(void *at, size_t bytes) {
   unsigned char resident[PAGES_AT_ONCE];
   size_t page = os_page_bytes();
   for (char *next = at, *end = next + bytes; next < end;) {
     size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
     if (!os_resident_pages(next, pages * page, resident)) memset(resident, 1, pages); /* supposed */
-    bool dropped = is_scattered(resident, pages) && os_purge(next, pages * page);
+    bool dropped = is_better_dropped(resident, pages) && os_purge(next, pages * page);
     for (page_row_t row = {0}; !dropped && next_row(&row, resident, pages);) {
       char *start = next + row.from * page;
       size_t length = (row.to - row.from) * page;

@@ -24,6 +24,12 @@
 #define HAK_VERSION_MINOR 1
 #define HAK_VERSION_PATCH 0
 
+/* A function and the structure that it fills have one name: C++ warns of a hidden constructor. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #define HAK_NOEXCEPT noexcept
@@ -272,5 +278,8 @@ HAK_PUBLIC void hak_stats_json(hak_write_fn *write, void *context) HAK_NOEXCEPT;
 
 #ifdef __cplusplus
 }
+#endif
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
 #endif
 #endif

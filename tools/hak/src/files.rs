@@ -2,13 +2,14 @@
 //! Files that the tool has not made. What lies under a name may be anything: who opens a FIFO waits for a writer, and a
 //! device may never end.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
 use rustix::fs::OFlags;
+use tempfile::NamedTempFile;
 
 /// Of a name that nobody has given: one that was found, or follows from another. It is looked at once it is open, so
 /// that nothing else can come in its place; that opening does not wait says O_NONBLOCK.
@@ -24,6 +25,34 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 pub fn map(file: &File) -> io::Result<Mmap> {
     // SAFETY: whoever writes to programs' files and their symbols while they are in use breaks more than this.
     unsafe { Mmap::map(file) }
+}
+
+/// A file that can be read more than once: of a name that the user has given, who may mean a pipe.
+pub enum Whole {
+    Given(PathBuf),
+    Copied(NamedTempFile),
+}
+
+impl Whole {
+    pub fn of(path: &Path) -> io::Result<Whole> {
+        let kind = fs::metadata(path)?.file_type();
+        if kind.is_block_device() || kind.is_char_device() {
+            return Err(io::Error::other("it is a device"));
+        }
+        if !kind.is_fifo() && !kind.is_socket() {
+            return Ok(Whole::Given(path.into()));
+        }
+        let mut copy = NamedTempFile::with_prefix("hak-")?;
+        io::copy(&mut File::open(path)?, &mut copy)?;
+        Ok(Whole::Copied(copy))
+    }
+
+    pub fn path(&self) -> &Path {
+        match self {
+            Whole::Given(path) => path,
+            Whole::Copied(copy) => copy.path(),
+        }
+    }
 }
 
 /// Of a name that the user has given, who may mean a pipe; of a device, no text would ever be whole.
@@ -55,6 +84,23 @@ mod tests {
             assert_eq!(open_regular(&other).unwrap_err().to_string(), "it is no regular file", "{other:?}");
         }
         assert_eq!(open_regular(&path("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_comes_through_a_pipe_can_be_read_twice() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("file"), "its text").unwrap();
+        assert_eq!(Whole::of(&path("file")).unwrap().path(), path("file"));
+        assert!(Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+        let mut writer = Command::new("sh").args(["-c", "echo its text > \"$0\""]).arg(path("fifo")).spawn().unwrap();
+        let whole = Whole::of(&path("fifo")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(std::fs::read_to_string(whole.path()).unwrap(), "its text\n");
+        }
+        writer.wait().unwrap();
+        assert!(Whole::of(Path::new("/dev/zero")).is_err());
+        assert!(Whole::of(&path("none")).is_err());
     }
 
     #[test]

@@ -19,6 +19,19 @@ const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
+/// A limit of the size of files is an error like any other, and no end of hak. Where the signal is ignored it is one already;
+/// programs that hak becomes or starts have it as it was.
+pub fn outlive_size_limits() {
+    // SAFETY: a sigaction may be all zeroes, and is filled by the call.
+    let is_ignored = unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == libc::SIG_IGN
+    };
+    if !is_ignored {
+        let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default()); // or hak ends as any program does
+    }
+}
+
 /// From now on the first of these signals only sets a flag; a second one ends the tool at once.
 pub fn watch() -> Result<()> {
     // By the handler itself, so that it is set before a child that the same Ctrl-C ends has been waited for.

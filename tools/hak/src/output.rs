@@ -168,9 +168,15 @@ pub fn cannot_print(error: &io::Error) -> anyhow::Error {
     failure(SOMETHING_FAILED, cannot_write(&Output::Standard, error))
 }
 
-/// A line to standard error. Where that is closed there is nobody to tell it.
+/// A line to standard error. Where that is closed there is nobody to tell it. Names and values in it may be anybody's.
 pub fn say(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", shown_safely(&line.to_string()));
+}
+
+/// Without what a terminal would obey, but for the ends of lines and tabulators.
+pub fn shown_safely(text: &str) -> String {
+    let is_obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    text.chars().map(|letter| if is_obeyed(letter) { '?' } else { letter }).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::allocators::Allocator;
 use crate::change;
@@ -17,6 +18,7 @@ use crate::failure::{BAD_INPUT, failure};
 use crate::files;
 use crate::machine::Machine;
 use crate::measure::Ran;
+use crate::output::shown_safely;
 use crate::process::Usage;
 use crate::proof::Proof;
 use crate::sweep::Point;
@@ -221,7 +223,9 @@ impl Results {
                 head.version
             )));
         }
-        let mut results: Results = serde_json::from_str(&text).map_err(|error| bad(format!("damaged: {error}")))?;
+        let mut value: Value = serde_json::from_str(&text).map_err(|error| bad(format!("damaged: {error}")))?;
+        make_safe(&mut value).map_err(|reason| bad(format!("damaged: {reason}")))?;
+        let mut results: Results = serde_json::from_value(value).map_err(|error| bad(format!("damaged: {error}")))?;
         results.file = Some(path.to_path_buf());
         Ok(results)
     }
@@ -294,6 +298,22 @@ impl Column {
     pub fn values(&self, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
         self.samples.iter().filter_map(of).collect()
     }
+}
+
+/// What a file says comes to terminals and charts: no text moves the cursor, and no number is so large that a sum of some is
+/// infinite.
+fn make_safe(value: &mut Value) -> std::result::Result<(), String> {
+    const LARGEST: f64 = 1e300;
+    match value {
+        Value::String(text) => *text = shown_safely(text),
+        Value::Number(number) if number.as_f64().is_some_and(|number| number.abs() > LARGEST) => {
+            return Err(format!("{number} is no measured value"));
+        }
+        Value::Array(list) => list.iter_mut().try_for_each(make_safe)?,
+        Value::Object(map) => map.values_mut().try_for_each(make_safe)?,
+        _ => {}
+    }
+    Ok(())
 }
 
 pub fn now() -> String {

@@ -12,17 +12,18 @@ use crate::helpers::Helpers;
 use crate::interrupt;
 use crate::output::{self, Output};
 use crate::trace::arguments::Replay as Arguments;
-use crate::trace::plan;
 use crate::trace::replay::{Replayed, Stage};
 use crate::trace::text::shown;
+use crate::trace::{plan, read};
 
 pub fn run(arguments: &Arguments) -> Result<u8> {
     let json = arguments.json.as_deref().map(Output::of).transpose()?;
     let allocators = allocators::choose(&arguments.choice)?;
+    let trace = read::whole(&arguments.file)?;
     interrupt::watch()?;
     let helpers = Helpers::unpack()?;
     let file = helpers.directory().join("plan");
-    let plan = plan::make(&arguments.file, &file)?;
+    let plan = plan::make(trace.path(), &file)?;
     let stage = Stage { helpers: &helpers, plan: &file, touch: arguments.touch };
     let Some(all) = stage.run(&allocators, arguments.rounds) else {
         return Ok(INTERRUPTED);

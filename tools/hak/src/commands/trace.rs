@@ -4,7 +4,6 @@
 use std::env;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
@@ -38,8 +37,6 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     if env::var_os("HAK_TRACE").is_some() {
         return Err(failure(BAD_INPUT, "a program that is traced already cannot trace another one"));
     }
-    // A limit of the size of files is an error like any other, and no end of hak. The program has the signal as it was.
-    signal_hook::flag::register(libc::SIGXFSZ, Arc::default())?;
     let helpers = Helpers::unpack()?;
     let region = Region::make()?;
     let mut command: Command = run::command(&arguments.command, &[], arguments.library.as_deref())?;
@@ -58,7 +55,12 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     let mut recorder = Recorder::new(Writer::create(&arguments.output, &header)?);
     let mut family = Family::start(&mut command).map_err(|error| run::cannot_start(&command, &error))?;
     let status = recorder.record(&region, &mut family);
-    recorder.finish(&region, status, family.caught(), arguments)
+    let is_whole = recorder.finish(&region, status, family.caught(), arguments)?;
+    drop(helpers); // hak may end by a signal now, as the program has
+    Ok(match run::end_as(status) {
+        0 if !is_whole => SOMETHING_FAILED,
+        code => code,
+    })
 }
 
 struct Recorder {
@@ -140,15 +142,12 @@ impl Recorder {
         count
     }
 
-    fn finish(self, region: &Region, status: ExitStatus, caught: Option<u64>, arguments: &Arguments) -> Result<u8> {
-        let code = |good: bool| match run::end_as(status) {
-            0 if !good => SOMETHING_FAILED,
-            code => code,
-        };
+    /// Whether all of it is in the trace.
+    fn finish(self, region: &Region, status: ExitStatus, caught: Option<u64>, arguments: &Arguments) -> Result<bool> {
         let Record { callers, writer, failed, .. } = self.record;
         let events = writer.events;
         if failed.is_some() {
-            return Ok(code(false));
+            return Ok(false);
         }
         let footer = Footer {
             events,
@@ -161,7 +160,7 @@ impl Recorder {
         let name = arguments.output.display();
         if region.images() == 0 {
             output::say(format_args!("hak: the trace {name} is empty: {}", why_unrecorded(region)));
-            return Ok(code(false));
+            return Ok(false);
         }
         let each = size as f64 / events.max(1) as f64;
         let threads = footer.threads;
@@ -178,7 +177,7 @@ impl Recorder {
         if region.given_up() {
             output::say("hak: the program took hak for gone and recorded no more, so the end is not in the trace");
         }
-        Ok(code(footer.lost == 0 && !unrecorded && !region.given_up()))
+        Ok(footer.lost == 0 && !unrecorded && !region.given_up())
     }
 }
 

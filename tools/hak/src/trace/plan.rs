@@ -10,6 +10,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::failure::{INTERRUPTED, failure};
+use crate::interrupt;
 use crate::trace::read::Reader;
 use crate::trace::resolve::AddressHasher;
 use crate::trace::segments::{self, Segments};
@@ -148,6 +150,9 @@ impl Builder {
             reader.next(&mut events);
             if events.is_empty() {
                 return Ok(reader);
+            }
+            if interrupt::requested() {
+                return Err(failure(INTERRUPTED, "interrupted before anything was replayed"));
             }
             for event in &events {
                 self.step(event, &mut out)?;

@@ -9,11 +9,17 @@ use anyhow::{Context, Result, bail, ensure};
 use zstd::bulk::Decompressor;
 
 use crate::failure::{BAD_INPUT, failure};
+use crate::files::Whole;
 use crate::trace::call::Call;
 use crate::trace::columns::{Decoder, MOST_CALLS};
 use crate::trace::resolve::Resolver;
 use crate::trace::write::{CALLS, FOOTER, HEADER, MAGIC, OLD_VERSION};
 use crate::trace::{Event, Footer, Header};
+
+/// A trace is read more than once.
+pub fn whole(path: &Path) -> Result<Whole> {
+    Whole::of(path).map_err(|error| failure(BAD_INPUT, format!("cannot read {}: {error}", path.display())))
+}
 
 /// More than any part has: a call has at most this many bytes.
 const MOST_BYTES: u32 = MOST_CALLS as u32 * 48;

@@ -50,6 +50,17 @@ fn full_device(directory: &Path) -> PathBuf {
     "/dev/full".into()
 }
 
+#[test]
+fn a_limit_of_the_size_of_files_is_said_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 1; exec \"$0\" report \"$1\" --html \"$2\""]).arg(BINARY).arg(results());
+    let output = command.arg(directory.path().join("page.html")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("page.html: File too large"), "{}", text(&output.stderr));
+    assert_eq!(files_in(directory.path()), 0);
+}
+
 /// Two are enough; more come until it has ended.
 fn expect_end_by_two_signals(child: &mut Child) {
     let ended = (0..200).any(|_| {

@@ -40,6 +40,33 @@ fn the_table_in_markdown_is_as_it_was() {
     assert_eq!(made, golden, "tests/all/data/bench.md differs from:\n{made}");
 }
 
+/// Whoever has made a file may have written anything into it.
+#[test]
+fn what_a_file_says_moves_no_cursor_and_fills_no_axis() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("results.json");
+    let mut results = json(&data("bench.json"));
+    for place in ["/machine/cpu", "/rows/0/name", "/allocators/0/version"] {
+        *results.pointer_mut(place).unwrap() = "\u{1b}]0;title\u{7}\u{1b}[31mred".into();
+    }
+    fs::write(&file, results.to_string()).unwrap();
+    let shown = hak().arg("report").arg(&file).output().unwrap();
+    assert!(shown.status.success());
+    assert!(!shown.stdout.contains(&0x1b) && !shown.stdout.contains(&7), "{}", String::from_utf8_lossy(&shown.stdout));
+    results["kind"] = "\u{1b}[31mred".into();
+    fs::write(&file, results.to_string()).unwrap();
+    let refused = hak().arg("report").arg(&file).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(!refused.stderr.contains(&0x1b), "{}", String::from_utf8_lossy(&refused.stderr));
+
+    let mut results = json(&data("bench.json"));
+    *results.pointer_mut("/rows/0/columns/0/samples/0/memory_mib").unwrap() = 1e308.into();
+    fs::write(&file, results.to_string()).unwrap();
+    let page = directory.path().join("page.html");
+    let damaged = hak().arg("report").arg(&file).arg("--html").arg(&page).assert().code(2);
+    damaged.stderr(contains("damaged: 1e+308 is no measured value"));
+}
+
 #[test]
 fn several_sets_can_stand_in_one_document_each_in_full() {
     let directory = tempfile::tempdir().unwrap();

@@ -238,8 +238,10 @@ fn what_is_recorded_on_another_machine_is_read() {
 #[test]
 fn a_program_that_is_killed_has_a_whole_trace() {
     let bench = Bench::new();
-    let trace = bench.path("trace");
-    let assert = bench.command(&trace, "killed").assert().failure();
+    let (trace, temporary) = (bench.path("trace"), bench.path("temporary"));
+    fs::create_dir(&temporary).unwrap();
+    let assert = bench.command(&trace, "killed").env("TMPDIR", &temporary).assert().failure();
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "hak ends by the same signal, and leaves nothing");
     assert!(std::os::unix::process::ExitStatusExt::signal(&assert.get_output().status) == Some(9));
     let facts = explained(&trace);
     assert!(facts["frees"].as_u64().unwrap() >= 50_000, "{facts}");
@@ -270,6 +272,20 @@ fn a_program_whose_reader_is_killed_goes_on() {
     stdout.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "done\n");
     hak().arg("explain").arg(&trace).assert().code(1).stdout(contains("up to")).stderr(contains("damaged or cut off"));
+}
+
+/// It is read more than once.
+#[test]
+fn a_trace_may_come_through_a_pipe() {
+    let bench = Bench::new();
+    let trace = bench.path("trace");
+    bench.command(&trace, "none").assert().success();
+    let whole = fs::read(&trace).unwrap();
+    hak().args(["explain", "/dev/stdin"]).write_stdin(whole.clone()).assert().success().stdout(contains("events of"));
+    let mut replay = hak();
+    replay.args(["replay", "/dev/stdin", "--rounds", "1", "--allocators", "glibc"]).write_stdin(whole);
+    replay.assert().success().stdout(contains("calls of"));
+    hak().args(["explain", "/dev/null"]).assert().code(2).stderr(contains("cannot read /dev/null: it is a device"));
 }
 
 /// As on a full disk: what hak writes to is closed.

@@ -47,6 +47,11 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     if files.standard() > 1 {
         return Err(failure(BAD_INPUT, "only one file can go to standard output"));
     }
+    if let (Some(most), Some((_, to))) = (arguments.duration, arguments.growth)
+        && to > most
+    {
+        return Err(failure(BAD_INPUT, "--growth has a moment after --for"));
+    }
     match arguments.pid {
         Some(pid) => process(pid, arguments, &files),
         None => program(arguments, &files),

@@ -34,6 +34,8 @@ pub struct Profile {
     pub threads: BTreeMap<u32, String>,
     /// Between which two moments growth is meant, in milliseconds since the start.
     pub growth: (u64, u64),
+    /// For how long the process was looked at.
+    pub lasted_ms: u64,
     pub dropped: u64,
     pub lost: u64,
     pub lost_stacks: u64,

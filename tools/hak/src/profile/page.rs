@@ -28,7 +28,7 @@ pub fn page(profile: &Profile) -> Result<String> {
                 h1.program { "The heap profile of " (name) }
                 p {
                     "About " (mib(samples.peak_bytes)) " live at the peak, " (sum(Value::Live)) " at the end, "
-                    (sum(Value::Allocated)) " allocated in " (seconds(samples.duration_ms())) "."
+                    (sum(Value::Allocated)) " allocated in " (seconds(profile.lasted_ms)) "."
                 }
                 p.soft {
                     (samples.all.len()) " samples, one in " (profile.mean_bytes as f64 / 1024.0) " KiB on average. "

@@ -256,7 +256,7 @@ pub fn message(profile: &Profile) -> proto::Profile {
         location: writer.locations,
         function: writer.functions,
         time_nanos: i64::try_from(profile.started.as_nanos()).unwrap_or(0),
-        duration_nanos: i64::try_from(profile.samples.duration_ms()).unwrap_or(0) * 1_000_000,
+        duration_nanos: i64::try_from(profile.lasted_ms).unwrap_or(0).saturating_mul(1_000_000),
         period_type,
         period: i64::try_from(profile.mean_bytes).unwrap_or(0),
         comment,

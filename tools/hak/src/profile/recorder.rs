@@ -23,6 +23,7 @@ pub struct Recorder {
     inspected: Inspected,
     ring: Ring,
     profile: Profile,
+    began: Instant,
     looked: Instant,
     /// It was started for this.
     from_start: bool,
@@ -54,6 +55,7 @@ impl Recorder {
             modules,
             threads: BTreeMap::new(),
             growth: (0, 0),
+            lasted_ms: 0,
             dropped: 0,
             lost: 0,
             lost_stacks: 0,
@@ -61,7 +63,8 @@ impl Recorder {
             is_whole: false,
             failures: Vec::new(),
         };
-        Ok(Recorder { inspected, ring, profile, looked: Instant::now(), from_start: !begin, settled: 0 })
+        let now = Instant::now();
+        Ok(Recorder { inspected, ring, profile, began: now, looked: now, from_start: !begin, settled: 0 })
     }
 
     /// Until `is_over`, or the process ends. What was gathered is kept, whatever happens.
@@ -158,6 +161,8 @@ impl Recorder {
         }
         self.profile.lost = self.ring.lost;
         self.profile.lost_stacks = self.ring.lost_stacks;
+        // The process's clock shows no more than what it has done.
+        self.profile.lasted_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let end = self.profile.samples.duration_ms();
         self.profile.growth = (end / 2, end);
         self.profile

@@ -41,7 +41,7 @@ pub fn text(profile: &Profile) -> String {
         profile.pid,
         profile.version,
         profile.samples.all.len(),
-        seconds(profile.samples.duration_ms()),
+        seconds(profile.lasted_ms),
         profile.mean_bytes as f64 / 1024.0,
     );
     let mut names = Names::new(&profile.modules, &profile.library);

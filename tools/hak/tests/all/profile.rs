@@ -108,6 +108,24 @@ fn a_running_process_is_profiled() {
     child.wait().unwrap();
 }
 
+/// It does nothing, so its own clock stands still.
+#[test]
+fn a_profile_lasts_as_long_as_it_was_told_to() {
+    let mut child = Command::new("sleep").arg("600").env("LD_PRELOAD", library()).spawn().unwrap();
+    let pid = child.id().to_string();
+    let said = (0..500).find_map(|_| {
+        let output = hak().args(["profile", &pid, "--for", "300ms"]).output().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(10)); // it may not have begun
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    });
+    let said = said.unwrap();
+    assert!(said.contains(" samples in 0.") && !said.contains(" in 0.0 s"), "{said}");
+    let late = hak().args(["profile", &pid, "--for", "1s", "--growth", "1s,2s"]).assert().code(2);
+    late.stderr(contains("--growth has a moment after --for"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// Stripped, with its symbols and DWARF in a file apart, as distributions have them: the build id leads there. To another's
 /// with that name it does not.
 #[test]

@@ -309,7 +309,7 @@ HAK_INLINE void *realloc_class(void *block, uint32_t word, size_t bytes) {
   return HAK_LIKELY(old_bytes - bytes <= old_bytes / 2) ? block : realloc_elsewhere(block, word, bytes);
 }
 
-/* One that was made huge by its alignment may be smaller than that, and grow. */
+/* One that was made huge by its alignment, or was cut, may be smaller than a class's, and grow. */
 static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
   if (huge_is_better_left(old_bytes, bytes)) return realloc_smaller(block, old_bytes, bytes);

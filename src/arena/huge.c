@@ -229,7 +229,8 @@ void *huge_realloc(void *address, size_t bytes) {
 
 bool huge_is_better_left(size_t old_bytes, size_t bytes) {
   if (bytes >= old_bytes || is_trifle(old_bytes - bytes, old_bytes)) return false;
-  return bytes <= HUGE_STAYS_BYTES || arena_passes_gaps((old_bytes - bytes) >> UNIT_SHIFT);
+  if (bytes <= HUGE_STAYS_BYTES) return true;
+  return bytes <= HUGE_COPIED_BYTES && arena_passes_gaps((old_bytes - bytes) >> UNIT_SHIFT);
 }
 
 HAK_LOOKS_ON bool huge_may_have_size(const void *address, size_t least, size_t most) {

@@ -1,6 +1,6 @@
 /*
  * Huge blocks: each a run of its own in the huge zone, larger than the largest
- * size class or more aligned than a slab can promise. They grow in place where
+ * size class, or more aligned than a slab can promise, or cut where it was by realloc. They grow in place where
  * the range behind them is free, else by moving their pages, not their bytes; but
  * where pages lie behind the other place, too, bytes are copied.
  *
@@ -26,8 +26,9 @@ bool huge_free(void *address);
  * any size above zero. */
 void *huge_realloc(void *address, size_t bytes);
 /* Whether one of `old_bytes` that shrinks to `bytes` had better be copied elsewhere, and freed: it is so small then that this
- * takes little time; or such blocks leave gaps that the next ones do not fit into. */
+ * takes little time; or such blocks leave gaps that the next ones do not fit into, and it takes a millisecond or two. */
 #define HUGE_STAYS_BYTES HAK_KIB(256)
+#define HUGE_COPIED_BYTES HAK_MIB(4)
 bool huge_is_better_left(size_t old_bytes, size_t bytes);
 /* What has become of the run whose contents were taken over. */
 typedef enum {

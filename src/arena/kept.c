@@ -22,7 +22,7 @@ static struct {
   /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
-  size_t passed_units;  /* halved, too */
+  size_t passed_units;  /* clean ones that new huge blocks got where as many lay dirty; halved, too */
   size_t lately_needed; /* the most since then, which is halved at each tick, too */
   size_t lately_used;   /* so is this, the most in use when some of it was given back */
   uint64_t next_tick_ms;

@@ -62,3 +62,18 @@ TEST(Realloc, WhereCutBlocksLeaveGapsTheyAreCopied) {
   EXPECT_LE(arena_usage().dirty, 2 * kAtATime * kWhole) << "beside " << kBlocks * kLeft << " in use";
   for (void *block : blocks) hak_free(block);
 }
+
+/* A call would take tens of milliseconds. */
+TEST(Realloc, WhatIsMuchIsNotCopiedWhateverGapsItLeaves) {
+  constexpr std::size_t kBlocks = 40, kAtATime = 4, kWhole = 8 * hak_test::kMiB, kLeft = 5 * hak_test::kMiB;
+  std::array<void *, kBlocks> blocks{};
+  for (std::size_t i = 0; i < kBlocks; i += kAtATime) {
+    for (std::size_t j = i; j < i + kAtATime; j++) blocks[j] = hak_malloc(kWhole);
+    for (std::size_t j = i; j < i + kAtATime; j++) {
+      void *whole = blocks[j];
+      blocks[j] = hak_realloc(whole, kLeft);
+      EXPECT_EQ(blocks[j], whole) << j;
+    }
+  }
+  for (void *block : blocks) hak_free(block);
+}

@@ -31,12 +31,6 @@ static void watch_thread(void) {
   if (HAK_UNLIKELY(!cache_thread_has_any())) thread_watch();
 }
 
-/* Of requests that nobody looks at the heap for, as no heap could serve them. */
-static HAK_COLD bool is_gone(const hak_heap_t *heap) {
-  region_figures_t figures;
-  return region_figures(handle_of(heap), &figures) == REGION_GONE;
-}
-
 static HAK_NOINLINE void *allocate(hak_heap_t *heap, size_t bytes, size_t alignment, bool zeroed) {
   void *block;
   watch_thread();
@@ -45,7 +39,7 @@ static HAK_NOINLINE void *allocate(hak_heap_t *heap, size_t bytes, size_t alignm
     result = region_alloc(handle_of(heap), bytes, alignment, zeroed, &block);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   if (HAK_LIKELY(result == REGION_OK)) return block;
-  if (result == REGION_GONE || is_gone(heap)) report(REGION_GONE, heap, NULL);
+  if (result == REGION_GONE) report(result, heap, NULL);
   else errno = ENOMEM;
   return NULL;
 }
@@ -82,7 +76,7 @@ void *hak_heap_calloc(hak_heap_t *heap, size_t count, size_t bytes) {
 
 void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_t bytes) {
   if (HAK_LIKELY(is_power_of_two(alignment))) return allocate(heap, bytes, alignment, false);
-  if (is_gone(heap)) report(REGION_GONE, heap, NULL);
+  if (region_is_gone(handle_of(heap))) report(REGION_GONE, heap, NULL);
   errno = EINVAL;
   return NULL;
 }
@@ -109,7 +103,7 @@ void *hak_heap_realloc(hak_heap_t *heap, void *block, size_t bytes) {
     return NULL;
   }
   if (HAK_LIKELY(region_owns(handle_of(heap), block))) return alloc_realloc(block, bytes);
-  report(is_gone(heap) ? REGION_GONE : REGION_OTHER, heap, block);
+  report(region_is_gone(handle_of(heap)) ? REGION_GONE : REGION_OTHER, heap, block);
   return NULL;
 }
 

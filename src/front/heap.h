@@ -115,10 +115,11 @@ HAK_INLINE int magazine_below(const heap_t *heap, unsigned end) {
   }
   return (int)(i * 64 + log2_floor(bits));
 }
-static_assert(SIZE_CLASS_COUNT % 64 != 0, "magazine_below begins there");
+static_assert(SIZE_CLASS_COUNT % 64 != 0 && MID_CLASS_END % 64 != 0, "magazine_below begins there");
 /* From the largest blocks to the smallest. In the loop its magazine may lose its array. */
-#define FOR_EACH_MAGAZINE(heap, size_class) \
-  for (int size_class = SIZE_CLASS_COUNT; (size_class = magazine_below(heap, (unsigned)size_class)) >= 0;)
+#define FOR_EACH_MAGAZINE_BELOW(heap, size_class, end) \
+  for (int size_class = (end); (size_class = magazine_below(heap, (unsigned)size_class)) >= 0;)
+#define FOR_EACH_MAGAZINE(heap, size_class) FOR_EACH_MAGAZINE_BELOW(heap, size_class, SIZE_CLASS_COUNT)
 
 extern void *the_null_slot[1]; /* of all magazines that have no array yet */
 extern const struct sampler the_null_sampler;

@@ -50,8 +50,8 @@ static size_t taken_kib(const heap_t *heap) { return (size_t)(heap->owner.slab_b
 /* What lies in no magazine of these. Others' may lie in its magazines, too. */
 static size_t out_kib(const heap_t *heap) {
   size_t held_bytes = 0, taken = taken_kib(heap);
-  for (int c = MID_CLASS_END; (c = magazine_below(heap, (unsigned)c)) >= 0;)
-    held_bytes += magazine_count(heap, (unsigned)c) * size_classes[c].block_bytes;
+  FOR_EACH_MAGAZINE_BELOW(heap, c, MID_CLASS_END)
+  held_bytes += magazine_count(heap, (unsigned)c) * size_classes[c].block_bytes;
   return taken - min_size(held_bytes >> 10, taken);
 }
 

@@ -31,6 +31,12 @@ static region_t *enter(uint64_t handle, bool *is_lost) {
 }
 static region_result_t why_not(bool is_lost) { return is_lost ? REGION_NO_MEMORY : REGION_GONE; }
 
+bool region_is_gone(uint64_t handle) {
+  region_t *region = registry_enter(handle);
+  if (region != NULL) registry_leave(region);
+  return region == NULL;
+}
+
 /* ---- Slabs' blocks ---------------------------------------------------------------*/
 
 enum { FIRST_BATCH = 8 };
@@ -131,7 +137,8 @@ region_result_t region_try_alloc(uint64_t handle, size_t bytes, size_t alignment
   *block = NULL;
   unsigned size_class = bytes <= PTRDIFF_MAX ? size_class_aligned(alignment, bytes) : SIZE_CLASS_COUNT;
   if (size_class >= MID_CLASS_END) {
-    if (bytes > PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2) return REGION_NO_MEMORY;
+    if (bytes > PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2)
+      return region_is_gone(handle) ? REGION_GONE : REGION_NO_MEMORY;
     return alloc_lone(handle, bytes, alignment, zeroed, block);
   }
   region_result_t result = alloc_class(handle, size_class, block);

@@ -75,6 +75,8 @@ typedef struct {
   size_t taken, peak, limit, live, cached, free;
   uint64_t refused;
 } region_figures_t;
+/* Whether that is the handle of no region, or of one that was destroyed. */
+bool region_is_gone(uint64_t handle);
 region_result_t region_figures(uint64_t handle, region_figures_t *figures);
 
 /* ---- Threads and forks ------------------------------------------------------------*/

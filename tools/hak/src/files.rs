@@ -2,14 +2,14 @@
 //! Files that the tool has not made. What lies under a name may be anything: who opens a FIFO waits for a writer, and a
 //! device may never end.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
 use rustix::fs::OFlags;
-use tempfile::NamedTempFile;
 
 /// Of a name that nobody has given: one that was found, or follows from another. It is looked at once it is open, so
 /// that nothing else can come in its place; that opening does not wait says O_NONBLOCK.
@@ -27,41 +27,45 @@ pub fn map(file: &File) -> io::Result<Mmap> {
     unsafe { Mmap::map(file) }
 }
 
-/// A file that can be read more than once: of a name that the user has given, who may mean a pipe.
-pub enum Whole {
-    Given(PathBuf),
-    Copied(NamedTempFile),
+fn refuse_device(kind: FileType) -> io::Result<()> {
+    if kind.is_block_device() || kind.is_char_device() { Err(io::Error::other("it is a device")) } else { Ok(()) }
+}
+
+/// A file that is opened more than once, of a name that the user has given, who may mean a pipe: that is copied first, to a
+/// file without a name, which is gone with hak however it ends.
+pub struct Whole {
+    name: PathBuf,
+    copy: Option<File>,
 }
 
 impl Whole {
-    pub fn of(path: &Path) -> io::Result<Whole> {
-        let kind = fs::metadata(path)?.file_type();
-        if kind.is_block_device() || kind.is_char_device() {
-            return Err(io::Error::other("it is a device"));
+    pub fn of(name: &Path) -> io::Result<Whole> {
+        let kind = fs::metadata(name)?.file_type();
+        refuse_device(kind)?;
+        let mut copy = None;
+        if kind.is_fifo() || kind.is_socket() {
+            io::copy(&mut File::open(name)?, copy.insert(tempfile::tempfile()?))?;
         }
-        if !kind.is_fifo() && !kind.is_socket() {
-            return Ok(Whole::Given(path.into()));
-        }
-        let mut copy = NamedTempFile::with_prefix("hak-")?;
-        io::copy(&mut File::open(path)?, &mut copy)?;
-        Ok(Whole::Copied(copy))
+        Ok(Whole { name: name.into(), copy })
     }
 
-    pub fn path(&self) -> &Path {
-        match self {
-            Whole::Given(path) => path,
-            Whole::Copied(copy) => copy.path(),
+    /// At its beginning.
+    pub fn open(&self) -> io::Result<File> {
+        match &self.copy {
+            Some(copy) => File::open(format!("/proc/self/fd/{}", copy.as_raw_fd())),
+            None => File::open(&self.name),
         }
+    }
+
+    pub fn name(&self) -> &Path {
+        &self.name
     }
 }
 
 /// Of a name that the user has given, who may mean a pipe; of a device, no text would ever be whole.
 pub fn text(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
-    let kind = file.metadata()?.file_type();
-    if kind.is_block_device() || kind.is_char_device() {
-        return Err(io::Error::other("it is a device"));
-    }
+    refuse_device(file.metadata()?.file_type())?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     Ok(text)
@@ -91,14 +95,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         std::fs::write(path("file"), "its text").unwrap();
-        assert_eq!(Whole::of(&path("file")).unwrap().path(), path("file"));
+        assert_eq!(io::read_to_string(Whole::of(&path("file")).unwrap().open().unwrap()).unwrap(), "its text");
         assert!(Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
         let mut writer = Command::new("sh").args(["-c", "echo its text > \"$0\""]).arg(path("fifo")).spawn().unwrap();
         let whole = Whole::of(&path("fifo")).unwrap();
         for _ in 0..2 {
-            assert_eq!(std::fs::read_to_string(whole.path()).unwrap(), "its text\n");
+            assert_eq!(io::read_to_string(whole.open().unwrap()).unwrap(), "its text\n");
         }
         writer.wait().unwrap();
+        assert_eq!(whole.name(), path("fifo"));
         assert!(Whole::of(Path::new("/dev/zero")).is_err());
         assert!(Whole::of(&path("none")).is_err());
     }

@@ -175,8 +175,12 @@ pub fn say(line: impl Display) {
 
 /// Without what a terminal would obey, but for the ends of lines and tabulators.
 pub fn shown_safely(text: &str) -> String {
-    let is_obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    text.chars().map(|letter| if is_obeyed(letter) { '?' } else { letter }).collect()
+    without_controls(text, "\n\t")
+}
+
+pub fn without_controls(text: &str, but: &str) -> String {
+    let shown = |letter: char| if letter.is_control() && !but.contains(letter) { '?' } else { letter };
+    text.chars().map(shown).collect()
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use crate::report;
 use crate::results::{Column, Results, Sample, State};
 use crate::stats::MIN_ROUNDS;
 use crate::suite::{Kind as RowKind, Placeholders, Row};
+use crate::trace::read;
 use crate::trace::plan as trace_plan;
 use crate::trace::replay::{Stage, Touch};
 use crate::warm;
@@ -274,7 +275,7 @@ impl Benchmark {
         if row.kind == RowKind::Replay {
             let trace = self.places.fill(&row.command[0], Path::new(""));
             let file = self.helpers.directory().join(format!("plan-{index}"));
-            let plan = trace_plan::make(Path::new(&trace), &file)?;
+            let plan = trace_plan::make(&read::whole(Path::new(&trace))?, &file)?;
             anyhow::ensure!(plan.damage.is_none(), "{}", plan.damage.unwrap_or_default());
             self.replays.insert(index, (file, plan.events));
         }

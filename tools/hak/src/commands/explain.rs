@@ -13,13 +13,13 @@ use crate::trace::{explain, read, settings, text};
 pub fn run(arguments: &Arguments) -> Result<u8> {
     let json = arguments.json.as_deref().map(Output::of).transpose()?;
     let trace = read::whole(&arguments.file)?;
-    let facts = explain::gather(trace.path())?;
+    let facts = explain::gather(&trace)?;
     let mut text = text::text(&facts);
     let mut value = serde_json::to_value(&facts)?;
     let mut has_failed = facts.damage.is_some();
     if arguments.settings {
         interrupt::watch()?;
-        let (_, replayed) = settings::replay(trace.path(), arguments.library.as_deref(), arguments.rounds)?;
+        let (_, replayed) = settings::replay(&trace, arguments.library.as_deref(), arguments.rounds)?;
         let Some(replayed) = replayed else {
             return Ok(INTERRUPTED);
         };

@@ -109,17 +109,11 @@ fn program(arguments: &Arguments, files: &Files) -> Result<u8> {
         let reason = last.map_or_else(String::new, |error| format!("; before that, {error:#}"));
         let program = arguments.command[0].display();
         output::say(format_args!("hak: there is no profile of {program}: it has ended{reason}"));
-        return Ok(match run::end_as(status) {
-            0 => SOMETHING_FAILED,
-            code => code,
-        });
+        return Ok(run::end_as(status, false));
     };
     let has_failed = !profile.failures.is_empty();
     tell(profile, arguments, files, false)?;
-    Ok(match run::end_as(status) {
-        0 if has_failed => SOMETHING_FAILED,
-        code => code,
-    })
+    Ok(run::end_as(status, !has_failed))
 }
 
 /// Writes all that was asked for, even if something cannot be written; the summary to standard output or error.

@@ -23,7 +23,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     interrupt::watch()?;
     let helpers = Helpers::unpack()?;
     let file = helpers.directory().join("plan");
-    let plan = plan::make(trace.path(), &file)?;
+    let plan = plan::make(&trace, &file)?;
     let stage = Stage { helpers: &helpers, plan: &file, touch: arguments.touch };
     let Some(all) = stage.run(&allocators, arguments.rounds) else {
         return Ok(INTERRUPTED);

@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::cli::Run;
 use crate::commands::run_statistics;
-use crate::failure::{BAD_INPUT, CANNOT_RUN, failure};
+use crate::failure::{BAD_INPUT, CANNOT_RUN, SOMETHING_FAILED, failure};
 use crate::family::Family;
 use crate::library;
 use crate::program::{self, Way};
@@ -82,16 +82,19 @@ fn with_statistics(mut command: Command) -> Result<u8> {
     let status = family.wait();
     run_statistics::print(directory.path(), family.first(), status);
     drop(directory);
-    Ok(end_as(status))
+    Ok(end_as(status, true))
 }
 
 /// A program that a signal killed should look so to hak's parent too. The memory that it dumped is not
-/// replaced by hak's.
-pub fn end_as(status: ExitStatus) -> u8 {
+/// replaced by hak's. Where the program has succeeded, and hak has not, that is the code.
+pub fn end_as(status: ExitStatus, is_well: bool) -> u8 {
     if let Some(signal) = status.signal() {
         let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
         let _ = signal_hook::low_level::emulate_default_handler(signal);
         return u8::try_from(128 + signal).unwrap_or(u8::MAX);
     }
-    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+    match status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX) {
+        0 if !is_well => SOMETHING_FAILED,
+        code => code,
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 
 use crate::commands::run;
-use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+use crate::failure::{BAD_INPUT, failure};
 use crate::family::Family;
 use crate::helpers::Helpers;
 use crate::output;
@@ -57,10 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     let status = recorder.record(&region, &mut family);
     let is_whole = recorder.finish(&region, status, family.caught(), arguments)?;
     drop(helpers); // hak may end by a signal now, as the program has
-    Ok(match run::end_as(status) {
-        0 if !is_whole => SOMETHING_FAILED,
-        code => code,
-    })
+    Ok(run::end_as(status, is_whole))
 }
 
 struct Recorder {

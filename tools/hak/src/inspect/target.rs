@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use crate::output::without_controls;
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
 
 /// One line of /proc/PID/maps.
@@ -230,7 +231,7 @@ pub fn text(file: impl AsRef<Path>) -> io::Result<String> {
 
 /// A name without what a terminal obeys, and XML does not allow.
 pub fn printable(name: &str) -> String {
-    name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+    without_controls(name, "")
 }
 
 fn call(pid: u32, pieces: &mut [Piece]) -> io::Result<usize> {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! What a trace says of its program: sizes, lifetimes, who frees, what grows, what lies badly.
 
-use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::trace::live::{Block, Live};
+use crate::files::Whole;
 use crate::trace::read::Reader;
 use crate::trace::{Event, What};
 
@@ -80,9 +80,9 @@ pub fn band_of(size: u64) -> usize {
 }
 
 /// Twice through the file, as only the first time tells where to look the second time.
-pub fn gather(path: &Path) -> Result<Facts> {
+pub fn gather(trace: &Whole) -> Result<Facts> {
     let mut first = Walk::default();
-    let mut reader = Reader::open(path)?;
+    let mut reader = Reader::open(trace)?;
     first.through(&mut reader, u64::MAX);
     let mut facts = first.end();
     facts.command = reader.header.command.clone();
@@ -96,7 +96,7 @@ pub fn gather(path: &Path) -> Result<Facts> {
         (facts.least_filled_ms, facts.least_filled_bytes) = (place.ms, place.bytes);
         facts.least_filled_page_bytes = place.page_bytes;
         let mut second = Walk::default();
-        second.through(&mut Reader::open(path)?, place.event);
+        second.through(&mut Reader::open(trace)?, place.event);
         for block in second.live.blocks.values() {
             let band = &mut facts.bands[band_of(block.size)];
             band.live_then += 1;

@@ -11,6 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use crate::failure::{INTERRUPTED, failure};
+use crate::files::Whole;
 use crate::interrupt;
 use crate::trace::read::Reader;
 use crate::trace::resolve::AddressHasher;
@@ -67,7 +68,7 @@ pub struct Plan {
 
 /// Reads the trace three times: how much of large blocks the program used, and how much was live at the peak, has to be
 /// known before their allocations are, and how long each thread's part is before they are written.
-pub fn make(trace: &Path, to: &Path) -> Result<Plan> {
+pub fn make(trace: &Whole, to: &Path) -> Result<Plan> {
     let mut first = Builder::with_peak(None);
     first.through(trace, |_, _| Ok(()))?;
     // Of one thread, segments do not matter.
@@ -143,7 +144,7 @@ impl Builder {
         Builder { segments: Segments::with_peak(peak), ..Builder::default() }
     }
 
-    fn through(&mut self, trace: &Path, mut out: impl FnMut(usize, Step) -> Result<()>) -> Result<Reader> {
+    fn through(&mut self, trace: &Whole, mut out: impl FnMut(usize, Step) -> Result<()>) -> Result<Reader> {
         let mut reader = Reader::open(trace)?;
         let mut events = Vec::new();
         loop {

@@ -41,10 +41,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn open(path: &Path) -> Result<Reader> {
-        let name = path.display().to_string();
+    pub fn open(trace: &Whole) -> Result<Reader> {
+        let name = trace.name().display().to_string();
         let bad = |error: &dyn std::fmt::Display| failure(BAD_INPUT, format!("cannot read {name}: {error}"));
-        let file = File::open(path).map_err(|error| bad(&error))?;
+        let file = trace.open().map_err(|error| bad(&error))?;
         let mut input = BufReader::new(file);
         let mut magic = [0; 16];
         let length = read_most(&mut input, &mut magic).map_err(|error| bad(&error))?;
@@ -170,8 +170,12 @@ mod tests {
         writer.finish(&Footer { events: blocks, ..Footer::default() }).unwrap();
     }
 
+    fn open(path: &Path) -> Result<Reader> {
+        Reader::open(&whole(path)?)
+    }
+
     fn read(path: &Path) -> (u64, Reader) {
-        let mut reader = Reader::open(path).unwrap();
+        let mut reader = open(path).unwrap();
         let (mut events, mut count) = (Vec::new(), 0);
         loop {
             reader.next(&mut events);
@@ -198,7 +202,7 @@ mod tests {
         let mut seen = Vec::new();
         for length in (0..whole.len()).step_by(whole.len() / 64).chain(whole.len() - 100..whole.len()) {
             std::fs::write(&path, &whole[..length]).unwrap();
-            match Reader::open(&path) {
+            match open(&path) {
                 Err(error) => assert!(error.to_string().contains("cannot read"), "{error}"),
                 Ok(_) => {
                     let (count, reader) = read(&path);
@@ -249,7 +253,7 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x55;
             std::fs::write(&path, &bytes).unwrap();
-            let noticed = Reader::open(&path).map_or(true, |_| read(&path).1.damage.is_some());
+            let noticed = open(&path).map_or(true, |_| read(&path).1.damage.is_some());
             assert!(noticed, "byte {at}");
         }
     }
@@ -260,7 +264,7 @@ mod tests {
         let path = directory.path().join("file");
         let error = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            Reader::open(&path).err().unwrap().to_string()
+            open(&path).err().unwrap().to_string()
         };
         assert!(error(b"").contains("it is no trace"));
         assert!(error(&[b'x'; 100]).contains("it is no trace"));
@@ -270,7 +274,7 @@ mod tests {
         );
         assert!(error(MAGIC).contains("no header"));
         assert!(error(&[MAGIC, &b"H\xff\xff\xff\xff\xff\xff\xff\xff"[..]].concat()).contains("too long"));
-        assert!(Reader::open(directory.path()).is_err());
-        assert!(Reader::open(&directory.path().join("none")).err().unwrap().to_string().contains("No such file"));
+        assert!(open(directory.path()).is_err());
+        assert!(open(&directory.path().join("none")).err().unwrap().to_string().contains("No such file"));
     }
 }

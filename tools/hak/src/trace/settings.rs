@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use crate::allocators::{self, Allocator};
 use crate::cli::Choice;
+use crate::files::Whole;
 use crate::helpers::Helpers;
 use crate::huge_pages::{Control, Setting};
 use crate::trace::plan::{self, Plan};
@@ -16,7 +17,7 @@ use crate::trace::replay::{Replayed, Stage, Touch};
 const LEAST_LIMIT: u64 = 1 << 20;
 
 /// None: interrupted.
-pub fn replay(trace: &Path, library: Option<&Path>, rounds: u32) -> Result<(Plan, Option<Vec<Replayed>>)> {
+pub fn replay(trace: &Whole, library: Option<&Path>, rounds: u32) -> Result<(Plan, Option<Vec<Replayed>>)> {
     let choice = Choice {
         allocators: vec![allocators::HAKMEM.into()],
         allocator: library.map(|path| format!("{}={}", allocators::HAKMEM, path.display())).into_iter().collect(),

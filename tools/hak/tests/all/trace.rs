@@ -37,11 +37,15 @@ impl Bench {
         command
     }
 
-    /// All figures of a trace of that.
-    fn facts(&self, what: &str) -> Value {
+    fn traced(&self, what: &str) -> PathBuf {
         let trace = self.path(what);
         self.command(&trace, what).assert().success();
-        explained(&trace)
+        trace
+    }
+
+    /// All figures of a trace of that.
+    fn facts(&self, what: &str) -> Value {
+        explained(&self.traced(what))
     }
 
     /// Beyond what every program does.
@@ -278,8 +282,7 @@ fn a_program_whose_reader_is_killed_goes_on() {
 #[test]
 fn a_trace_may_come_through_a_pipe() {
     let bench = Bench::new();
-    let trace = bench.path("trace");
-    bench.command(&trace, "none").assert().success();
+    let trace = bench.traced("none");
     let whole = fs::read(&trace).unwrap();
     hak().args(["explain", "/dev/stdin"]).write_stdin(whole.clone()).assert().success().stdout(contains("events of"));
     let mut replay = hak();
@@ -330,8 +333,7 @@ fn on_a_full_disk_what_was_written_can_be_read() {
 #[test]
 fn a_file_that_is_cut_is_read_as_far_as_it_goes() {
     let bench = Bench::new();
-    let trace = bench.path("trace");
-    bench.command(&trace, "threads").assert().success();
+    let trace = bench.traced("threads");
     let whole = fs::read(&trace).unwrap();
     let mut file = fs::File::create(&trace).unwrap();
     file.write_all(&whole[..whole.len() / 2]).unwrap();

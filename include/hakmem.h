@@ -216,7 +216,7 @@ typedef struct hak_stats {
   uint64_t refills;         /* batches that came into magazines                    */
   uint64_t flushes;         /* batches that left them                              */
   uint64_t remote_frees;    /* blocks sent to the slab of another thread           */
-  uint64_t adoptions;       /* slabs taken over from threads that ended or sleep                 */
+  uint64_t adoptions;       /* slabs taken over that other threads had no use for                */
   uint64_t mmap_calls, munmap_calls, madvise_calls, mremap_calls;
   uint64_t errors;    /* double, invalid and mismatched frees reported       */
   size_t outboxes;    /* in blocks freed, on the way to another thread or its slab */

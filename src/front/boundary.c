@@ -6,6 +6,7 @@
 #include "../slab/orphanage.h"
 #include "../slab/remote.h"
 #include "../slab/slab.h"
+#include "../slab/spill.h"
 #include "../slab/surplus.h"
 #include "../support/error.h"
 #include "bell.h"
@@ -90,7 +91,8 @@ void boundary_free(void *block, uint32_t word) {
     return;
   }
   decay_step(heap, true);
-  if (!bell_has_listener()) surplus_begin(&heap->owner);
+  if (bell_has_listener()) spill_some(&heap->owner);
+  else surplus_begin(&heap->owner);
   unsigned size_class = word_kind(word);
   bool keep = true;
   if (word_owner(word) != heap->owner.id)

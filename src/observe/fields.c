@@ -27,7 +27,7 @@ const field_t stats_fields[STATS_FIELDS] = {
     COUNT(refills, "magazine refills"),
     COUNT(flushes, "magazine flushes"),
     COUNT(remote_frees, "blocks freed into another thread's slab"),
-    COUNT(adoptions, "slabs taken over from threads that ended or sleep"),
+    COUNT(adoptions, "slabs taken over that other threads had no use for"),
     COUNT(mmap_calls, "system calls"),
     COUNT(munmap_calls, ""),
     COUNT(madvise_calls, ""),

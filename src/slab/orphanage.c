@@ -53,6 +53,26 @@ void orphanage_disown_own(owner_t *owner) {
   }
 }
 
+/* ---- Slabs of threads at work ----------------------------------------------------*/
+void orphanage_disown_class(owner_t *owner, unsigned size_class) {
+  enum { LOOKS = 64 };
+  if (!pool_enter_soon()) return;
+  pool_make_orphanage(owner);
+  owner_t *to = pool_orphanage(owner);
+  if (to != NULL) {
+    owner_enter(to);
+    unit_t slab = map_record(owner->slabs[size_class])->slab.next;
+    for (int looks = 0; slab != 0 && looks < LOOKS; looks++) {
+      unit_t next = map_record(slab)->slab.next;
+      if (slab_is_half_free(slab)) slab_hand_over(owner, to, slab, size_class);
+      slab = next;
+    }
+    pool_note(to);
+    owner_leave(to);
+  }
+  pool_leave();
+}
+
 /* ---- Slabs that threads share ----------------------------------------------------*/
 bool orphanage_has_id(const owner_t *owner, uint32_t id) { return id != 0 && pool_orphanage_id(owner) == id; }
 

@@ -1,5 +1,6 @@
 /*
- * The orphanage: slabs that are no thread's, of what threads that sleep do not use, and of what many threads share.
+ * The orphanage: slabs that are no thread's, of what threads that sleep do not use, of what those at work have not used of
+ * late (spill.h), and of what many threads share.
  *
  * They belong to an owner in no stack of the pool, so no thread that begins ever gets it; there is one for each node on
  * which it was needed. A thread adopts slabs from there (pool_adopt) or, where there are many threads, is lent blocks of
@@ -31,6 +32,10 @@ bool orphanage_disown(owner_t *owner);
 /* The same for the calling thread's own owner, all of it, where there are other threads.
  * Enters the gate. */
 void orphanage_disown_own(owner_t *owner);
+
+/* Hands over slabs of a class, of the calling thread's owner, which lists one: all but the first that are half free at
+ * least. Looks at a bounded number, and at none where somebody is behind the gate. */
+void orphanage_disown_class(owner_t *owner, unsigned size_class);
 
 /* Up to `wanted` blocks of the class, those with the lowest addresses, the lowest last, from slabs that
  * are the orphanage's and stay so: threads that have few blocks each share their pages. The owner is the

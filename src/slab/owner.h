@@ -107,6 +107,7 @@ typedef struct owner {
   uint64_t regret_ms;
   bool has_surplus;
   uint8_t surplus_class, mostly_free_count;
+  uint8_t spill_class, spill_turn; /* of spill.c: where its hand is; batch boundaries */
   unit_t surplus_next, mostly_free[MOSTLY_FREE_MOST];
   /* Statistics; written by the owning thread, read by any: relaxed. */
   atomic64 refills, flushes, remote_frees, adoptions;

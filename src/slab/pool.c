@@ -22,12 +22,12 @@ typedef struct {
   atomic32 orphanage;  /* owner of slabs that sleeping threads do not use; 0: none yet    */
 } node_t;
 
-/* Guarded by pool_gate; the counts are read without it, as is whether there are orphanages. */
+/* Guarded by pool_gate; the counts are read without it, as is whether there are orphanages, and how much is free. */
 static struct {
   node_t nodes[NODES_MOST];
   uint32_t next_forgotten; /* owner that was looked at last                      */
   uint32_t next_elsewhere; /* node whose pool other nodes' threads looked at last */
-  int64_t free_bytes;      /* of all nodes                                        */
+  atomic64 free_bytes;     /* of all nodes                                        */
   atomic32 owner_count, pooled_count, lost_count, warm_count;
 } pool;
 
@@ -50,6 +50,9 @@ enum { WARM_MAX = 8 };
 /* What of other nodes' pools is left alone, beside an eighth of what is in use. */
 #define ELSEWHERE_LEAST_BYTES HAK_MIB(1)
 
+/* From how much on it is worth waiting for the gate to adopt. */
+#define AWAITED_BYTES HAK_MIB(16)
+
 /* ---- Nodes -------------------------------------------------------------------------
  * The system puts a page on the node of the thread that touches it first. So an owner waits in
  * the pool of the node on which its thread needed a slab last, and so do slabs that are disowned.
@@ -61,10 +64,12 @@ static uint32_t orphanage_id(const node_t *node) { return atomic32_load_relaxed(
 
 static uint32_t node_here(void) { return os_node_count() > 1 ? os_node_here() % NODES_MOST : 0; }
 
+static int64_t free_everywhere(void) { return (int64_t)atomic64_load_relaxed(&pool.free_bytes); }
+
 static void count_free(owner_t *owner, int64_t bytes) {
   int64_t more = bytes - owner->pooled_bytes;
   node_of(owner)->free_bytes += more;
-  pool.free_bytes += more;
+  atomic64_add_alone(&pool.free_bytes, (uint64_t)more);
   owner->pooled_bytes = bytes;
 }
 static void note_free(owner_t *owner) { count_free(owner, owner->free_bytes - owner->purged_bytes); }
@@ -81,7 +86,7 @@ void pool_note(owner_t *owner) {
 }
 
 static bool has_too_much_elsewhere(const node_t *here) {
-  int64_t elsewhere = pool.free_bytes - here->free_bytes;
+  int64_t elsewhere = free_everywhere() - here->free_bytes;
   return elsewhere > (int64_t)(ELSEWHERE_LEAST_BYTES + arena_needed_bytes() / 8);
 }
 
@@ -173,7 +178,7 @@ static HAK_COLD void settle_fork(void) {
     node->top = node->next_visit = 0;
     node->free_bytes = 0;
   }
-  pool.free_bytes = 0;
+  atomic64_store_relaxed(&pool.free_bytes, 0);
   atomic32_store_relaxed(&pool.pooled_count, 0);
   atomic32_store_relaxed(&pool.warm_count, 0);
   for (uint32_t id = 1; id <= atomic32_load_relaxed(&pool.owner_count); id++) {
@@ -323,12 +328,12 @@ void pool_detach(owner_t *owner) {
 }
 
 /* ---- Adoption ----------------------------------------------------------------*/
-/* Of the orphanage's the last one, and only if few use it: the others are lent from. */
+/* Of the orphanage's the last one, and only if it is half free at least: the others are lent from. */
 static unit_t slab_to_adopt(const owner_t *pooled, unsigned size_class) {
   unit_t slab = pooled->slabs[size_class];
   if (slab == 0 || pooled->id != orphanage_id(node_of(pooled))) return slab;
   unit_t last = map_record(slab)->slab.previous;
-  return slab_is_hardly_used(last) ? last : 0;
+  return slab_is_half_free(last) ? last : 0;
 }
 
 static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class) {
@@ -395,10 +400,19 @@ static bool adopt_elsewhere(const node_t *here, owner_t *owner, unsigned size_cl
   return false;
 }
 
+/* Nobody sleeps there for a slab or two. But where threads hand much over (spill.h), each that came by while the one
+ * behind the gate has lost its processor would take as much anew. */
+static bool enter_to_adopt(void) {
+  if (pool_enter_soon()) return true;
+  if (free_everywhere() <= (int64_t)AWAITED_BYTES || lock_is_mine(&pool_gate.lock)) return false;
+  pool_enter();
+  return true;
+}
+
 bool pool_adopt(owner_t *owner, unsigned size_class) {
   if (size_class_is_single(size_class)) return false;
   if (pool_owner_count() > 1) atomic32_store_relaxed(&owner->node, node_here());
-  if (!may_have_pooled() || !pool_enter_soon()) return false;
+  if (!may_have_pooled() || !enter_to_adopt()) return false;
   node_t *here = node_of(owner);
   bool adopted = adopt_on(here, owner, size_class);
   if (!adopted && has_too_much_elsewhere(here)) adopted = adopt_elsewhere(here, owner, size_class);
@@ -482,5 +496,5 @@ void pool_check(void) {
     for (unsigned c = 0; c < MID_CLASS_END; c++) check_search(number, c);
     all_bytes += free_bytes;
   }
-  HAK_CHECK(pooled == pool_pooled_count() && all_bytes == pool.free_bytes);
+  HAK_CHECK(pooled == pool_pooled_count() && all_bytes == free_everywhere());
 }

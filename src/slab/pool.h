@@ -44,7 +44,8 @@ void pool_settle(void);
 /* Takes over a slab of the class with a free block from a pooled owner, or one that was
  * disowned. Looks at a bounded number of them, and goes on there the next time: on the node
  * on which the calling thread runs and, where much lies free on others, on each of those in
- * turn. It is then in the owner's list. */
+ * turn. It is then in the owner's list. false: there is none, or another thread is behind the gate: it is waited for only
+ * where much lies free, and not by a signal handler that has interrupted it. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* There is no memory: the same on all other nodes, however little is there. */
 bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class);

@@ -81,18 +81,17 @@ size_t purge_pages(owner_t *owner, size_t *keep) {
   return purged;
 }
 
-/* Of fuller ones there is little to gain, and there are huge pages to lose. */
-static bool is_half_free(unit_t slab) {
-  return map_record(slab)->slab.free_count >= map_record(slab)->slab.capacity / 2;
-}
-
 /* What lies in a slab that nothing was taken from or put into between two rounds.
  * Returns the calls to the system that it took, 1 at least for what takes as long. */
 static size_t look(owner_t *owner, unit_t slab) {
   enum { PURGE_AT = 2 };
   unit_record_t *r = map_record(slab);
-  if (r->slab.idle_looks >= PURGE_AT || ++r->slab.idle_looks < PURGE_AT) return 0;
-  if (!is_half_free(slab)) return 0;
+  unsigned looks = r->slab.idle_looks & ~(unsigned)SLAB_PASSED;
+  if (looks == PURGE_AT) return 0;
+  r->slab.idle_looks++;
+  if (looks + 1 < PURGE_AT) return 0;
+  /* Of fuller ones there is little to gain, and there are huge pages to lose. */
+  if (!slab_is_half_free(slab)) return 0;
   if (r->slab.free_count == r->slab.capacity) {
     slab_release(owner, slab);
     return 1;
@@ -137,7 +136,7 @@ void purge_unused(owner_t *owner, size_t most) {
     unit_t slab = owner->next_look;
     if (slab != 0) {
       owner->next_look = map_record(slab)->slab.next;
-      if (is_half_free(slab)) cost += purge_slab(owner, slab, TALLY_TRIMMED);
+      if (slab_is_half_free(slab)) cost += purge_slab(owner, slab, TALLY_TRIMMED);
     } else if (owner->look_class != 0) {
       look_at_next_class(owner);
     } else {

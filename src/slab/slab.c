@@ -335,6 +335,8 @@ void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class
   list(to, slab);
 }
 
+bool slab_is_half_free(unit_t slab) { return map_record(slab)->slab.free_count >= map_record(slab)->slab.capacity / 2; }
+
 bool slab_is_hardly_used(unit_t slab) {
   const unit_record_t *r = map_record(slab);
   return r->slab.free_count >= r->slab.capacity - r->slab.capacity / 4;

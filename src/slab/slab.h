@@ -68,11 +68,14 @@ void slab_tell_arena(owner_t *owner);
 /* Of slab.look_at, of a slab that was not looked at yet since it is mostly free: more than
  * any slab's capacity. */
 enum { LOOK_IS_DUE = UINT16_MAX };
+/* Of slab.idle_looks, beside its number: no block was taken or put since the hand of spill.c came by. */
+enum { SLAB_PASSED = 0x80 };
 /* A listed slab of a class of several blocks changes hands. */
 void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class);
 /* Whether three quarters of its blocks are free: few are left whose thread has to free them as another's when the slab
  * changes hands. */
 bool slab_is_hardly_used(unit_t slab);
+bool slab_is_half_free(unit_t slab);
 
 /* The first unit of the slab that a unit of that class belongs to: slabs of
  * several blocks are aligned to their length. */

@@ -30,9 +30,16 @@ static bool collect_step(owner_t *owner) {
   return collected == STEP_SLABS;
 }
 
+/* A few calls to the system at a time, as long as nobody sleeps at the gate. */
+static void purge_some(owner_t *owner, uint64_t now_ms) {
+  enum { CALLS = 8 };
+  for (size_t calls = 0; calls < PURGE_STEP_CALLS; calls += CALLS)
+    if (purge_idle_step(owner, now_ms, CALLS) == 0 || gate_is_awaited(&pool_gate)) break;
+}
+
 static bool tidy_step(owner_t *owner, uint64_t now_ms) {
   if (collect_step(owner)) return true;
-  purge_idle_step(owner, now_ms, PURGE_STEP_CALLS);
+  purge_some(owner, now_ms);
   return purge_is_under_way(owner);
 }
 

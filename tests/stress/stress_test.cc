@@ -421,6 +421,39 @@ TEST_P(Stress, Phases) {
   });
 }
 
+/* Each thread goes from size to size, and some blocks of each stay for a while, or go to other threads: what lies free
+ * in its slabs goes to those that need it. */
+TEST_P(Stress, Drift) {
+  struct Slot {
+    std::mutex mutex;
+    Held held;
+  };
+  std::vector<Slot> table(is_large() ? 8 : 2000);
+  std::vector<std::thread> threads; /* more than the few among which nothing spills */
+  for (unsigned number = 0; number < 2 * kThreads; number++)
+    threads.emplace_back([&, t = number] {
+      Owner owner(t);
+      std::vector<Held> batch;
+      for (std::size_t done = 0, total = operations(1200000); done < total;) {
+        const std::size_t bytes = size(owner) + 1;
+        const std::size_t count = std::min<std::size_t>((3 << 20) / bytes + 1, 6000);
+        for (std::size_t i = 0; i < count; i++) batch.push_back(owner.allocate(bytes));
+        done += count;
+        for (std::size_t i = 0; i < batch.size(); i++) {
+          if (i % 50 == 0) {
+            Slot &slot = table[owner.random.below(table.size())];
+            std::lock_guard<std::mutex> lock(slot.mutex);
+            std::swap(slot.held, batch[i]);
+          }
+          Owner::release(batch[i]);
+        }
+        batch.clear();
+      }
+    });
+  for (std::thread &thread : threads) thread.join();
+  for (Slot &slot : table) Owner::release(slot.held);
+}
+
 /* While two threads exchange blocks, the others flush, trim and ask for statistics. */
 TEST_P(Stress, FlushTrimAndStatisticsMeanwhile) {
   std::mutex mutex;

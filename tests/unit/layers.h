@@ -46,6 +46,7 @@
 #include <slab/parcel.h>
 #include <slab/remote.h>
 #include <slab/slab.h>
+#include <slab/spill.h>
 #include <slab/surplus.h>
 #include <slab/tidy.h>
 #include <support/config.h>

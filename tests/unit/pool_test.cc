@@ -3,7 +3,10 @@
 #include "support/process.h"
 
 #include <atomic>
+#include <list>
+#include <map>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include <unistd.h>
@@ -383,6 +386,111 @@ TEST_F(Disowned, WhatIsFreedThereIsTidiedUp) {
   EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 
+/* What a thread at work has not used for a while. */
+class Spill : public Pool {
+ protected:
+  static constexpr unsigned kClass = 32, kOther = 40; /* 512 bytes, whole cache lines; 640 */
+  static constexpr std::size_t kSlabs = 40;
+  void SetUp() override { ASSERT_TRUE(arena_ready()); }
+  void TearDown() override {
+    working.detach();
+    other.detach();
+    more.clear();
+    Pool::TearDown();
+  }
+  /* As a thread that frees at batch boundaries, for more than two rounds over all classes; `work` at each of them. */
+  template <typename Work> static void go_on(owner_t *owner, Work work) {
+    for (int i = 0; i < 300; i++) {
+      work();
+      owner_enter(owner);
+      spill_some(owner);
+      owner_leave(owner);
+    }
+  }
+  /* So many slabs of a class, in each of which so many blocks are left in use. */
+  static std::vector<void *> spread(AttachedOwner &owner, unsigned size_class, std::size_t left) {
+    const std::size_t capacity = size_classes[size_class].capacity;
+    auto blocks = owner.refill(size_class, capacity * kSlabs);
+    std::map<unit_t, std::size_t> in_use;
+    std::vector<void *> kept, freed;
+    for (void *block : blocks) (in_use[slab_of(block)]++ < left ? kept : freed).push_back(block);
+    owner.flush(size_class, freed);
+    return kept;
+  }
+  static std::size_t slabs_of(owner_t *owner, const std::vector<void *> &blocks) {
+    std::set<unit_t> slabs;
+    for (void *block : blocks)
+      if (owner_of(block) == owner->id) slabs.insert(slab_of(block));
+    return slabs.size();
+  }
+  /* Some are another's by now. */
+  static void free_all(AttachedOwner &owner, const std::vector<void *> &blocks) {
+    for (void *block : blocks) remote_free_directly(block, map_lookup(block));
+    remote_collect(owner, SIZE_MAX);
+  }
+  AttachedOwner working, other;
+  std::list<AttachedOwner> more{SPILL_FEW_THREADS - 1}; /* so that they are not few */
+};
+
+TEST_F(Spill, WhatIsNotUsedServesAnotherThread) {
+  auto kept = spread(working, kClass, 2);
+  std::int64_t free_before = working->free_bytes;
+  ASSERT_GT(free_before, 2 * std::int64_t{SPILL_LEAST_BYTES}) << "too little for this test";
+  go_on(working, [&] { working.flush(kOther, working.refill(kOther, 5)); });
+  slab_check(working);
+  pool_enter();
+  pool_check();
+  pool_leave();
+  EXPECT_LT(working->free_bytes, 2 * std::int64_t{SPILL_LEAST_BYTES}) << "all of it stays with the thread";
+  EXPECT_GE(slabs_of(working, kept), 1u) << "the last one, too";
+  const std::size_t used = hak_test::used_bytes();
+  auto blocks = other.refill(kClass, size_classes[kClass].capacity * 10);
+  EXPECT_EQ(hak_test::used_bytes(), used) << "fresh memory was taken";
+  slab_check(other);
+  other.flush(kClass, blocks);
+  free_all(working, kept);
+}
+
+TEST_F(Spill, WhatIsUsedNowAndThenStays) {
+  auto kept = spread(working, kClass, 2);
+  go_on(working, [&] {
+    working.flush(kClass, working.refill(kClass, 5));
+    working.flush(kOther, working.refill(kOther, 5));
+  });
+  EXPECT_EQ(slabs_of(working, kept), kSlabs);
+  free_all(working, kept);
+}
+
+TEST_F(Spill, ALittleStays) {
+  auto kept = spread(working, kClass, 2);
+  std::vector<void *> out; /* of which an eighth may lie free */
+  while (working->free_bytes > std::int64_t{SPILL_LEAST_BYTES} + (working->slab_bytes - working->free_bytes) / 8) {
+    auto more = working.refill(kOther, 1000);
+    out.insert(out.end(), more.begin(), more.end());
+  }
+  go_on(working, [] {});
+  EXPECT_EQ(slabs_of(working, kept), kSlabs);
+  working.flush(kOther, out);
+  free_all(working, kept);
+}
+
+TEST_F(Spill, SlabsThatAreMostlyUsedStay) {
+  const std::size_t capacity = size_classes[kClass].capacity;
+  auto most = spread(working, kClass, capacity * 3 / 5), few = spread(working, kOther, 20);
+  go_on(working, [] {});
+  EXPECT_EQ(slabs_of(working, most), kSlabs) << "most of its frees would be another's";
+  EXPECT_LT(slabs_of(working, few), kSlabs);
+  for (const auto *blocks : {&most, &few}) free_all(working, *blocks);
+}
+
+TEST_F(Spill, NotAmongAFewThreads) {
+  auto kept = spread(working, kClass, 2);
+  other.detach();
+  go_on(working, [] {});
+  EXPECT_EQ(slabs_of(working, kept), kSlabs);
+  free_all(working, kept);
+}
+
 /* Slabs of the orphanage's, from which threads are served that have few blocks each. */
 class Lent : public Pool {
  protected:
@@ -440,9 +548,9 @@ TEST_F(Lent, WhatEndedThreadsLeftComesFirstAndThenFreshSlabs) {
   give_back(a, blocks);
 }
 
-TEST_F(Lent, AThreadAdoptsOnlyWhatFewUse) {
+TEST_F(Lent, AThreadAdoptsOnlyWhatIsHalfFree) {
   AttachedOwner a, busy;
-  auto lent = lend(a, capacity / 2);
+  auto lent = lend(a, capacity / 2 + 1);
   auto own = busy.refill(kClass, 1);
   EXPECT_NE(slab_of(own[0]), slab_of(lent[0])) << "most frees in it would be another's";
   busy.flush(kClass, own);

@@ -108,6 +108,20 @@ TEST(Profile, ScalesWhatMayLieFreeInSlabs) {
   });
 }
 
+TEST(Profile, ScalesWhatAThreadsSlabsKeepFromOthers) {
+  with_each([](std::size_t, std::size_t keep) {
+    owner_t owner = {};
+    owner.free_bytes = static_cast<std::int64_t>((SPILL_LEAST_BYTES + HAK_MIB(8) / 8) * keep / 4);
+    owner.slab_bytes = owner.free_bytes + static_cast<std::int64_t>(HAK_MIB(8));
+    spill_some(&owner);
+    REQUIRE(owner.spill_turn == 0);
+    owner.free_bytes++, owner.slab_bytes++;
+    spill_some(&owner);
+    REQUIRE(owner.spill_turn == 1);
+    return 0;
+  });
+}
+
 /* What is a second old, and what was cached and not used, stays or goes at the next batch boundaries. */
 int decides_at_boundaries(bool cached_goes, bool dirty_goes) {
   std::vector<void *> blocks;

@@ -287,6 +287,35 @@ TEST_F(ShutGate, BlocksAreLentAnotherTimeAndComeBackOutsideOfIt) {
   hak_test::tidy();
 }
 
+/* Else each thread that comes by while the gate is shut takes as much anew. */
+TEST_F(ShutGate, ItIsWorthWaitingWhereMuchLiesFree) {
+  const unsigned c = 30;
+  std::vector<void *> kept;
+  {
+    hak_test::AttachedOwner ended;
+    auto blocks = ended.refill(c, HAK_MIB(24) / size_classes[c].block_bytes);
+    std::vector<void *> freed;
+    for (size_t i = 0; i < blocks.size(); i++) (i % size_classes[c].capacity == 0 ? kept : freed).push_back(blocks[i]);
+    ended.flush(c, freed);
+  }
+  pool_enter();
+  EXPECT_FALSE(pool_adopt(owner, c)) << "by a signal handler in the middle of it";
+  pool_leave();
+  std::atomic<bool> is_shut{false};
+  std::thread holder([&] {
+    pool_enter();
+    is_shut = true;
+    usleep(50000);
+    pool_leave();
+  });
+  while (!is_shut) usleep(1000);
+  EXPECT_TRUE(pool_adopt(owner, c)) << "it did not wait";
+  holder.join();
+  for (void *block : kept) remote_free_directly(block, map_lookup(block));
+  remote_collect(owner, SIZE_MAX);
+  hak_test::tidy();
+}
+
 TEST_F(ShutGate, SlabsOfEndedThreadsAreLeftToOthers) {
   const unsigned c = 30;
   void *kept = nullptr;

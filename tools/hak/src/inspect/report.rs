@@ -152,7 +152,7 @@ pub fn whose(heap: &Heap) -> String {
         (State::Attached, Some(name), Some(id)) => format!("{name} ({id})"),
         (State::Attached, _, _) => "a thread".into(),
         (State::Pooled, ..) => "ended; waits for the next".into(),
-        (State::Orphanage, ..) => "none: slabs of threads that sleep".into(),
+        (State::Orphanage, ..) => "none: slabs that no thread uses".into(),
         (State::Abandoned, ..) => "not there any more".into(),
     }
 }

@@ -19,7 +19,7 @@ pub enum State {
     Attached,
     /// Its thread has ended; it waits for the next.
     Pooled,
-    /// It is no thread's, but has slabs of threads that sleep.
+    /// It is no thread's, but has slabs that their threads had no use for.
     Orphanage,
     /// Its thread is not there: it ended without notice, or was the parent's when the process was forked.
     Abandoned,

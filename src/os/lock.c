@@ -101,18 +101,9 @@ static bool held_by_this_fork(void) {
 void gate_enter(hak_gate_t *gate) {
   if (!held_by_this_fork()) lock_acquire(&gate->lock);
 }
-bool gate_enter_soon(hak_gate_t *gate) {
-  return held_by_this_fork() || (!lock_is_mine(&gate->lock) && acquire_within_spin(&gate->lock, thread_number()));
-}
-void gate_leave(hak_gate_t *gate) {
-  if (!held_by_this_fork()) lock_release(&gate->lock);
-}
-
-/* ---- Forking -------------------------------------------------------------------*/
-
-/* For a gate whose holder may wait for us; `tries` are left, of all such gates. It sleeps, but never on the lock's word:
- * a wake-up there is meant for one that waits until it has the lock, and would be lost. */
-enum { TRIES = 10, TRY_MS = 1 };
+/* A try a millisecond, of which `tries` are left. It sleeps, but never on the lock's word: a wake-up there is meant for one
+ * that waits until it has the lock, and would be lost. */
+enum { TRY_MS = 1 };
 static bool acquire_if_soon(hak_lock_t *lock, int *tries) {
   for (; !acquire_within_spin(lock, thread_number()); --*tries) {
     if (*tries == 0) return false;
@@ -120,6 +111,19 @@ static bool acquire_if_soon(hak_lock_t *lock, int *tries) {
   }
   return true;
 }
+bool gate_enter_within(hak_gate_t *gate, int milliseconds) {
+  int tries = milliseconds / TRY_MS;
+  return held_by_this_fork() || (!lock_is_mine(&gate->lock) && acquire_if_soon(&gate->lock, &tries));
+}
+bool gate_enter_soon(hak_gate_t *gate) { return gate_enter_within(gate, 0); }
+void gate_leave(hak_gate_t *gate) {
+  if (!held_by_this_fork()) lock_release(&gate->lock);
+}
+
+/* ---- Forking -------------------------------------------------------------------*/
+
+/* All the gates whose holders may wait for us together. */
+enum { TRIES = 10 };
 
 static bool one_is_mine(hak_gate_t *const gates[], size_t from, size_t count) {
   for (size_t i = from; i < count; i++)

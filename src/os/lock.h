@@ -82,6 +82,9 @@ void gate_enter(hak_gate_t *gate);
 /* The same without sleeping. false: somebody has been behind it for longer than a thread that runs
  * is, or the calling thread is. For what can be done otherwise, or later. */
 bool gate_enter_soon(hak_gate_t *gate);
+/* The same of one who can wait for a while, but not until whoever is behind it goes on: a signal may have stopped that
+ * thread until we have done something. About so long at the most. */
+bool gate_enter_within(hak_gate_t *gate, int milliseconds);
 void gate_leave(hak_gate_t *gate);
 /* Whether a thread may sleep until the gate is open, which the calling thread holds. Relaxed:
  * a hint. */

@@ -13,12 +13,15 @@ enum { COLLECTS = 8 };
 
 /* ---- Slabs of threads that sleep -------------------------------------------------*/
 
-/* Up to `looks` slabs of a class. Returns how many were looked at. */
-static size_t disown_class(owner_t *owner, owner_t *to, unsigned size_class, size_t looks) {
+typedef bool to_spare_fn(unit_t slab);
+
+/* Of up to `looks` slabs of a class, from that one in the owner's list on, those that are to spare. Returns how many were
+ * looked at. */
+static size_t hand_over(owner_t *owner, owner_t *to, unit_t slab, size_t looks, to_spare_fn *is_to_spare) {
   size_t looked = 0;
-  for (unit_t slab = owner->slabs[size_class], next; slab != 0 && looked < looks; slab = next, looked++) {
+  for (unit_t next; slab != 0 && looked < looks; slab = next, looked++) {
     next = map_record(slab)->slab.next;
-    if (slab_is_hardly_used(slab)) slab_hand_over(owner, to, slab, size_class);
+    if (is_to_spare(slab)) slab_hand_over(owner, to, slab, map_record(slab)->slab.size_class);
   }
   return looked;
 }
@@ -31,7 +34,8 @@ bool orphanage_disown(owner_t *owner) {
   for (size_t looks = 0; looks < LOOKS && owner->disown_class < MID_CLASS_END && !claim_is_awaited(owner);) {
     unsigned c = owner->disown_class;
     /* Where blocks share lines of the cache, they had better be one thread's. */
-    if (size_classes[c].block_bytes % HAK_CACHE_LINE == 0) looks += disown_class(owner, to, c, OF_A_CLASS);
+    if (size_classes[c].block_bytes % HAK_CACHE_LINE == 0)
+      looks += hand_over(owner, to, owner->slabs[c], OF_A_CLASS, slab_is_hardly_used);
     owner->disown_class++;
   }
   pool_note(to);
@@ -61,12 +65,7 @@ void orphanage_disown_class(owner_t *owner, unsigned size_class) {
   owner_t *to = pool_orphanage(owner);
   if (to != NULL) {
     owner_enter(to);
-    unit_t slab = map_record(owner->slabs[size_class])->slab.next;
-    for (int looks = 0; slab != 0 && looks < LOOKS; looks++) {
-      unit_t next = map_record(slab)->slab.next;
-      if (slab_is_half_free(slab)) slab_hand_over(owner, to, slab, size_class);
-      slab = next;
-    }
+    hand_over(owner, to, map_record(owner->slabs[size_class])->slab.next, LOOKS, slab_is_half_free);
     pool_note(to);
     owner_leave(to);
   }

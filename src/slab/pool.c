@@ -19,10 +19,11 @@ typedef struct {
   uint32_t top;
   uint32_t next_visit; /* owner where the next adoption starts to look; 0: the top       */
   int64_t free_bytes;  /* that lie free in slabs of these owners and the orphanage's      */
-  atomic32 orphanage;  /* owner of slabs that sleeping threads do not use; 0: none yet    */
+  atomic32 orphanage;  /* owner of slabs that no thread uses; 0: none yet                 */
 } node_t;
 
-/* Guarded by pool_gate; the counts are read without it, as is whether there are orphanages, and how much is free. */
+/* Guarded by pool_gate; the counts are read without it, as is whether there are orphanages, and, relaxed, how much
+ * is free. */
 static struct {
   node_t nodes[NODES_MOST];
   uint32_t next_forgotten; /* owner that was looked at last                      */
@@ -204,11 +205,12 @@ void pool_enter(void) {
   gate_enter(&pool_gate);
   if (HAK_UNLIKELY(is_pending())) settle_fork();
 }
-bool pool_enter_soon(void) {
-  if (!gate_enter_soon(&pool_gate)) return false;
+static bool enter_within(int milliseconds) {
+  if (!gate_enter_within(&pool_gate, milliseconds)) return false;
   if (HAK_UNLIKELY(is_pending())) settle_fork();
   return true;
 }
+bool pool_enter_soon(void) { return enter_within(0); }
 void pool_leave(void) {
   shelf_open(pool_attached_count() > SHELF_FEW_THREADS);
   gate_leave(&pool_gate);
@@ -401,12 +403,17 @@ static bool adopt_elsewhere(const node_t *here, owner_t *owner, unsigned size_cl
 }
 
 /* Nobody sleeps there for a slab or two. But where threads hand much over (spill.h), each that came by while the one
- * behind the gate has lost its processor would take as much anew. */
+ * behind the gate has lost its processor would take as much anew. Who has waited in vain is not to wait for the next slab
+ * again, nor is anybody else for a while: the one behind the gate may be stopped, until we have done something. */
 static bool enter_to_adopt(void) {
+  enum { WAIT_MS = 100, IN_VAIN_MS = 1000 };
+  static atomic64 rests_until_ms; /* relaxed: a hint */
   if (pool_enter_soon()) return true;
   if (free_everywhere() <= (int64_t)AWAITED_BYTES || lock_is_mine(&pool_gate.lock)) return false;
-  pool_enter();
-  return true;
+  if (os_now_ms() < atomic64_load_relaxed(&rests_until_ms)) return false;
+  if (enter_within(WAIT_MS)) return true;
+  atomic64_store_relaxed(&rests_until_ms, os_now_ms() + IN_VAIN_MS);
+  return false;
 }
 
 bool pool_adopt(owner_t *owner, unsigned size_class) {

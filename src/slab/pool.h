@@ -45,7 +45,7 @@ void pool_settle(void);
  * disowned. Looks at a bounded number of them, and goes on there the next time: on the node
  * on which the calling thread runs and, where much lies free on others, on each of those in
  * turn. It is then in the owner's list. false: there is none, or another thread is behind the gate: it is waited for only
- * where much lies free, and not by a signal handler that has interrupted it. */
+ * where much lies free, for a tenth of a second at the most. */
 bool pool_adopt(owner_t *owner, unsigned size_class);
 /* There is no memory: the same on all other nodes, however little is there. */
 bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class);

@@ -316,6 +316,25 @@ TEST_F(ShutGate, ItIsWorthWaitingWhereMuchLiesFree) {
   hak_test::tidy();
 }
 
+/* A collector's, say, that has stopped all threads by a signal. */
+TEST_F(ShutGate, NobodyWaitsForEverForWhatLiesFree) {
+  const unsigned c = 30;
+  std::vector<void *> kept, freed;
+  {
+    hak_test::AttachedOwner ended;
+    auto blocks = ended.refill(c, HAK_MIB(48) / size_classes[c].block_bytes);
+    for (size_t i = 0; i < blocks.size(); i++) (i % 2 == 0 ? kept : freed).push_back(blocks[i]);
+    ended.flush(c, freed);
+  }
+  behind_a_shut_gate(pool_gate, [&] {
+    for (int i = 0; i < 400; i++) EXPECT_FALSE(pool_adopt(owner, c)); /* if each waited, more than 20 s */
+  });
+  EXPECT_TRUE(pool_adopt(owner, c)) << "there was nothing to adopt";
+  for (void *block : kept) remote_free_directly(block, map_lookup(block));
+  remote_collect(owner, SIZE_MAX);
+  hak_test::tidy();
+}
+
 TEST_F(ShutGate, SlabsOfEndedThreadsAreLeftToOthers) {
   const unsigned c = 30;
   void *kept = nullptr;

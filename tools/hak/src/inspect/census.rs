@@ -177,12 +177,7 @@ impl Walk<'_> {
             self.census.huge_bytes += units * layout.unit_bytes;
             self.census.huge_resident_bytes += self.resident_units(first, units);
             What::Huge
-        } else if is_shelved {
-            let bytes = units * layout.unit_bytes;
-            self.census.used = self.census.used.saturating_sub(bytes);
-            self.census.dirty += bytes;
-            return self.free_units(first, units);
-        } else if word == 0 {
+        } else if is_shelved || word == 0 {
             return self.free_units(first, units);
         } else {
             units = 1;
@@ -283,13 +278,19 @@ impl Walk<'_> {
     }
 
     /// What is dirty; what nobody has used since it was clean; and what lies on the shelf, or is between two layers
-    /// just now, which has been used.
+    /// just now, which has been used. The arena counts the last as in use. Several threads may have given back some
+    /// MiB each while whoever was in the arena had no processor: that is dirty, as on the map.
     fn free_units(&mut self, first: u64, units: u64) -> u64 {
         let layout = self.layout;
         for unit in first..first + units {
             let superslab = self.extent.superslab(layout, unit);
-            let bits = layout.used.of(superslab, 0) | layout.dirty.of(superslab, 0);
-            let is_clean = bits >> (unit % layout.superslab_units) & 1 == 0;
+            let has = |bits: u64| bits >> (unit % layout.superslab_units) & 1 != 0;
+            let (is_used, is_dirty) = (has(layout.used.of(superslab, 0)), has(layout.dirty.of(superslab, 0)));
+            if is_used {
+                self.census.used = self.census.used.saturating_sub(layout.unit_bytes);
+                self.census.dirty += layout.unit_bytes;
+            }
+            let is_clean = !is_used && !is_dirty;
             let what = if is_clean { What::Clean } else { What::Dirty };
             match self.census.runs.last_mut() {
                 Some(run) if run.what == what && run.extent == self.index && run.first + run.units == unit => {

@@ -6,6 +6,7 @@
 #include "../slab/claim.h"
 #include "../slab/depot.h"
 #include "../slab/pool.h"
+#include "../slab/pool_fork.h"
 #include "../support/error.h"
 #include "bell.h"
 #include "capacity.h"

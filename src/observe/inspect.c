@@ -10,6 +10,7 @@
 #include "../region/region_word.h"
 #include "../slab/depot.h"
 #include "../slab/parcel.h"
+#include "../slab/pool_fork.h"
 #include "../support/error.h"
 #include "../support/limit.h"
 #include "../support/tally.h"
@@ -112,6 +113,6 @@ __attribute__((visibility("default"), used, retain)) const inspect_root_t hak_in
     .group_count = INSPECT_GROUPS,
     .version = VERSION_TEXT,
     .groups = {GROUP(fields), GROUP(map_inspected), GROUP(zone_inspected), GROUP(kept_inspected),
-               GROUP(metadata_inspected), GROUP(pool_inspected), GROUP(error_inspected), GROUP(limit_inspected),
-               GROUP(record_inspected), GROUP(depot_inspected)},
+               GROUP(metadata_inspected), GROUP(pool_inspected), GROUP(pool_fork_inspected), GROUP(error_inspected),
+               GROUP(limit_inspected), GROUP(record_inspected), GROUP(depot_inspected)},
 };

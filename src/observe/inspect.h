@@ -19,7 +19,7 @@ enum {
   /* To be raised when a name comes to mean something else, or a table is to be read in another
    * way. A new name needs nothing: tools that do not know it do not look for it. */
   INSPECT_LAYOUT = 1,
-  INSPECT_GROUPS = 10,
+  INSPECT_GROUPS = 11,
 };
 #define INSPECT_MARK "hakmem's tables"
 

@@ -3,6 +3,7 @@
 
 #include "../base/probe.h"
 #include "../support/error.h"
+#include "adopt.h"
 #include "depot.h"
 #include "orphanage.h"
 #include "pool.h"
@@ -34,9 +35,9 @@ static void regain(owner_t *owner) {
 /* A slab of the class with a free block at the head of the owner's list. */
 static bool get_slab(owner_t *owner, unsigned size_class) {
   slab_tell_arena(owner);
-  if (pool_adopt(owner, size_class) || slab_add(owner, size_class)) return true;
+  if (adopt(owner, size_class) || slab_add(owner, size_class)) return true;
   regain(owner);
-  return owner->slabs[size_class] != 0 || slab_add(owner, size_class) || pool_adopt_elsewhere(owner, size_class);
+  return owner->slabs[size_class] != 0 || slab_add(owner, size_class) || adopt_elsewhere(owner, size_class);
 }
 
 static size_t refill_single(owner_t *owner, unsigned size_class, void **blocks, bool *is_zero) {

@@ -1,6 +1,7 @@
 /* See orphanage.h. SPDX-License-Identifier: MIT */
 #include "orphanage.h"
 
+#include "adopt.h"
 #include "claim.h"
 #include "pool.h"
 #include "remote.h"
@@ -120,7 +121,7 @@ static bool lend(owner_t *owner, unsigned size_class, void **blocks, size_t want
   owner_t *orphanage = begin(owner);
   if (orphanage != NULL) {
     if (fresh != 0) slab_hand_over(owner, orphanage, fresh, size_class);
-    if (orphanage->slabs[size_class] != 0 || pool_adopt_found(orphanage, size_class))
+    if (orphanage->slabs[size_class] != 0 || adopt_found(orphanage, size_class))
       *taken = slab_take_blocks(orphanage, orphanage->slabs[size_class], size_class, blocks + wanted, wanted);
     end(owner, orphanage);
   }

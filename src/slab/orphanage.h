@@ -3,7 +3,7 @@
  * late (spill.h), and of what many threads share.
  *
  * They belong to an owner in no stack of the pool, so no thread that begins ever gets it; there is one for each node on
- * which it was needed. A thread adopts slabs from there (pool_adopt) or, where there are many threads, is lent blocks of
+ * which it was needed. A thread adopts slabs from there (adopt) or, where there are many threads, is lent blocks of
  * them, and has no slab. All of that is done behind the pool's gate. What holds for blocks that are lent:
  * - The thread ends: its magazines are flushed, and what was lent comes back with the rest. Lent blocks never stay in a
  *   heap that waits warm: batch_is_sound finds them another's. Blocks that stay in use are freed as any other's.

@@ -3,14 +3,12 @@
  *
  * A thread that starts takes the owner that was pooled last, with all its slabs;
  * a thread that needs a slab looks at pooled owners before it asks for fresh
- * memory, and takes slabs over from them. So nothing waits for a thread that
+ * memory, and takes slabs over from them (adopt.h). So nothing waits for a thread that
  * never comes back, nor does what a thread that sleeps has no use for: it is in the
  * pool, too (orphanage.h). The pool's gate is the outermost.
  *
  * Where the machine's memory is of several nodes, each has a pool of its own, and a thread
- * takes from that of the node on which it runs. Invariants: an owner that waits in a node's pool
- * has that node in its record; what is counted to lie free there is the sum of what is counted of
- * these owners.
+ * takes from that of the node on which it runs (pool_node.h).
  *
  * SPDX-License-Identifier: MIT
  */
@@ -32,25 +30,9 @@ owner_t *pool_attach(void);
 void pool_detach(owner_t *owner);
 /* Whether an owner that is detached just now would be pooled warm. Relaxed: a hint. */
 bool pool_has_warm_room(void);
-/* Before a fork, and in the child, gates closed or missed. What threads that the child
- * does not have leave behind is put in order by whoever enters the gate next: their
- * owners are pooled, except those that were in use just then. `self`: the calling
- * thread's, NULL if it has none. false: it was claimed, and is lost. */
-void pool_before_fork(void);
-bool pool_after_fork(owner_t *self);
-/* Puts it in order now: for those who look at owners without the gate. */
+/* Puts in order what a fork has left (pool_fork.h): for those who look at owners without the gate. */
 void pool_settle(void);
 
-/* Takes over a slab of the class with a free block from a pooled owner, or one that was
- * disowned. Looks at a bounded number of them, and goes on there the next time: on the node
- * on which the calling thread runs and, where much lies free on others, on each of those in
- * turn. It is then in the owner's list. false: there is none, or another thread is behind the gate: it is waited for only
- * where much lies free, for a tenth of a second at the most. */
-bool pool_adopt(owner_t *owner, unsigned size_class);
-/* There is no memory: the same on all other nodes, however little is there. */
-bool pool_adopt_elsewhere(owner_t *owner, unsigned size_class);
-/* The same for an orphanage, from an owner that waits on its node and is known to have such a slab. The gate is held. */
-bool pool_adopt_found(owner_t *orphanage, unsigned size_class);
 /* What lies free in a pooled owner's slabs, or which of them are listed, may have changed.
  * The gate is held. */
 void pool_note(owner_t *owner);
@@ -67,6 +49,7 @@ void pool_make_orphanage(const owner_t *owner);
  * left waits to be put in order. */
 void pool_enter(void);
 bool pool_enter_soon(void); /* as gate_enter_soon */
+bool pool_enter_within(int milliseconds);
 void pool_leave(void);
 /* A pooled owner's empty slabs are no longer kept for the next thread. The gate is held. */
 void pool_cool(owner_t *owner);
@@ -78,7 +61,7 @@ uint32_t pool_attached_count(void);
 uint32_t pool_pooled_count(void);
 /* How many of those are no thread's ever: one for each node on which slabs were disowned. */
 uint32_t pool_orphanage_count(void);
-extern const inspect_field_t pool_inspected[6];
+extern const inspect_field_t pool_inspected[3];
 
 /* Aborts through HAK_CHECK if an invariant is broken. The gate is held, and nothing that a fork has left
  * waits to be put in order. */

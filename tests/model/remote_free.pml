@@ -282,7 +282,7 @@ proctype ending() {
   threads--
 }
 
-/* pool_adopt: of any slab of the pooled owner with a free block. */
+/* adopt: of any slab of the pooled owner with a free block. */
 inline hand_over() {
   if
   :: word[1] == 1 && free[1] -> word[1] = 2

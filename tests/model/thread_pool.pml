@@ -131,7 +131,7 @@ inline work() {
   busy[own] = 0
 }
 
-/* pool_adopt: one visit; then the slab that it found changes hands. */
+/* adopt: one visit; then the slab that it found changes hands. */
 inline adopt() {
   enter();
   visit = next_visit;

@@ -37,11 +37,13 @@
 #include <observe/residency.h>
 #include <os/lock.h>
 #include <os/os.h>
+#include <slab/adopt.h>
 #include <slab/batch.h>
 #include <slab/claim.h>
 #include <slab/depot.h>
 #include <slab/orphanage.h>
 #include <slab/pool.h>
+#include <slab/pool_fork.h>
 #include <slab/purge.h>
 #include <slab/parcel.h>
 #include <slab/remote.h>

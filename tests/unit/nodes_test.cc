@@ -317,10 +317,10 @@ TEST_P(Nodes, AForkedChildPoolsEachOwnerWhereItsThreadWas) {
     pool_after_fork(self);
     hak__check_all();
     if (idle->state != OWNER_POOLED) return 1;
-    if (pool_adopt(self, 40) || pool_adopt(self, kClass)) return 2;
+    if (adopt(self, 40) || adopt(self, kClass)) return 2;
     here = other;
-    if (!pool_adopt(self, 40) || owner_of(its[0]) != self->id) return 3;
-    if ((!pool_adopt(self, kClass) && !pool_adopt(self, kClass)) || owner_of(far[0]) != self->id) return 4;
+    if (!adopt(self, 40) || owner_of(its[0]) != self->id) return 3;
+    if ((!adopt(self, kClass) && !adopt(self, kClass)) || owner_of(far[0]) != self->id) return 4;
     hak__check_all();
     return 0;
   });

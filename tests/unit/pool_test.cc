@@ -149,7 +149,7 @@ TEST_F(Pool, ASlabOfSeveralUnitsChangesHandsWhole) {
   AttachedOwner leaving, staying;
   auto blocks = leaving.refill(c, 3);
   leaving.detach();
-  ASSERT_TRUE(pool_adopt(staying, c));
+  ASSERT_TRUE(adopt(staying, c));
   for (unsigned i = 0; i < size_classes[c].slab_units; i++)
     EXPECT_EQ(map_lookup(map_address(slab_of(blocks[0]) + i)), word_make(staying->id, c)) << "unit " << i;
   slab_check(staying);
@@ -160,7 +160,7 @@ TEST_F(Pool, ASlabWithoutABlockInUseChangesHands) {
   AttachedOwner leaving, staying;
   leaving.flush(20, leaving.refill(20, 3));
   leaving.detach();
-  ASSERT_TRUE(pool_adopt(staying, 20));
+  ASSERT_TRUE(adopt(staying, 20));
   slab_check(staying);
   staying.flush(20, staying.refill(20, 3));
   slab_check(staying);
@@ -171,10 +171,10 @@ TEST_F(Pool, AdoptionCollectsWhatWasFreedToThePooledOwner) {
   AttachedOwner leaving, staying;
   auto blocks = leaving.refill(c, size_classes[c].capacity);
   leaving.detach();
-  EXPECT_FALSE(pool_adopt(staying, c)) << "no free block in any pooled slab";
+  EXPECT_FALSE(adopt(staying, c)) << "no free block in any pooled slab";
   remote_free(staying, blocks[0], map_lookup(blocks[0]));
   remote_flush(staying);
-  EXPECT_TRUE(pool_adopt(staying, c)) << "the block that came back is not seen";
+  EXPECT_TRUE(adopt(staying, c)) << "the block that came back is not seen";
   blocks.erase(blocks.begin());
   staying.flush(c, blocks);
 }
@@ -183,11 +183,11 @@ TEST_F(Pool, NothingIsAdoptedThatIsNotThere) {
   AttachedOwner leaving, staying;
   auto other = leaving.refill(30, 1);
   auto lone = leaving.refill(size_class_of(HAK_MIB(1)), 1);
-  EXPECT_FALSE(pool_adopt(staying, 30)) << "its owner is at work";
+  EXPECT_FALSE(adopt(staying, 30)) << "its owner is at work";
   leaving.detach();
-  EXPECT_FALSE(pool_adopt(staying, 31));
-  EXPECT_FALSE(pool_adopt(staying, size_class_of(HAK_MIB(1))));
-  EXPECT_TRUE(pool_adopt(staying, 30));
+  EXPECT_FALSE(adopt(staying, 31));
+  EXPECT_FALSE(adopt(staying, size_class_of(HAK_MIB(1))));
+  EXPECT_TRUE(adopt(staying, 30));
   staying.flush(30, other);
   ASSERT_TRUE(slab_take_over_single(staying, slab_of(lone[0]), map_lookup(lone[0])));
   staying.flush(size_class_of(HAK_MIB(1)), lone);
@@ -206,10 +206,10 @@ TEST_F(Pool, EveryPooledOwnerHasItsTurn) {
     }
   }
   int adopted = 0;
-  for (int visit = 0; visit < 3 * kOwners; visit++) adopted += pool_adopt(staying, 25);
+  for (int visit = 0; visit < 3 * kOwners; visit++) adopted += adopt(staying, 25);
   EXPECT_EQ(adopted, 3) << "an ended thread's slab is never reached";
-  while (pool_adopt(staying, 26)) adopted++;
-  for (int visit = 0; visit < 3 * kOwners; visit++) adopted += pool_adopt(staying, 26);
+  while (adopt(staying, 26)) adopted++;
+  for (int visit = 0; visit < 3 * kOwners; visit++) adopted += adopt(staying, 26);
   EXPECT_EQ(adopted, kOwners);
   for (void *block : kept) staying.flush(word_kind(map_lookup(block)), {block});
 }
@@ -228,15 +228,14 @@ TEST_F(Pool, WhateverLiesFreeInManyEndedThreadsSlabsIsFoundAtOnce) {
     }
   }
   for (unsigned c = 0, left = kClasses * kOwners * 3 / 4; left > 0; c = (c + 1) % kClasses) {
-    ASSERT_EQ(pool_adopt(staying, 20 + c), true)
-        << left << " slabs are left, and none of class " << 20 + c << " is found";
+    ASSERT_EQ(adopt(staying, 20 + c), true) << left << " slabs are left, and none of class " << 20 + c << " is found";
     pool_enter();
     pool_check();
     pool_leave();
     left--;
   }
   for (unsigned c = 0; c < kClasses; c++) {
-    EXPECT_FALSE(pool_adopt(staying, 20 + c));
+    EXPECT_FALSE(adopt(staying, 20 + c));
     staying.flush(20 + c, kept[c]);
   }
 }
@@ -252,7 +251,7 @@ TEST_F(Pool, ASearchGoesOnWhenThreadsHaveComeAndGone) {
   }
   for (auto &ended : owners) ended.reset(); /* in this order: a vector may clear itself in another */
   owners.clear();
-  for (int i = 0; i < 3; i++) ASSERT_TRUE(pool_adopt(staying, 25));
+  for (int i = 0; i < 3; i++) ASSERT_TRUE(adopt(staying, 25));
   for (int i = 0; i < 6; i++) owners.push_back(std::make_unique<AttachedOwner>());
   pool_enter();
   pool_check();
@@ -261,13 +260,13 @@ TEST_F(Pool, ASearchGoesOnWhenThreadsHaveComeAndGone) {
   std::vector<bool> is_threads;
   for (void *block : kept) is_threads.push_back(owner_by_id(owner_of(block))->state == OWNER_ATTACHED);
   int adopted = 3;
-  while (pool_adopt(staying, 25)) adopted++;
+  while (adopt(staying, 25)) adopted++;
   for (std::size_t i = 0; i < kept.size(); i++)
     EXPECT_EQ(owner_of(kept[i]) == staying->id, !is_threads[i] || i >= kept.size() - 3)
         << (is_threads[i] ? "a slab was taken from an owner that a thread uses"
                           : "an ended thread's slab is not found");
   owners.clear();
-  while (pool_adopt(staying, 25)) adopted++;
+  while (adopt(staying, 25)) adopted++;
   EXPECT_EQ(adopted, 10);
   staying.flush(25, kept);
 }
@@ -286,11 +285,11 @@ TEST_F(Pool, AnOwnerThatWasVisitedLastIsTakenOutOfTheVisits) {
     remote_flush(staying);
   };
   free_one(blocks);
-  ASSERT_TRUE(pool_adopt(staying, c)); /* the next visit starts at the same owner */
-  AttachedOwner back;                  /* whose owner it is */
+  ASSERT_TRUE(adopt(staying, c)); /* the next visit starts at the same owner */
+  AttachedOwner back;             /* whose owner it is */
   ASSERT_EQ(owner_of(more[0]), back->id);
   free_one(more);
-  EXPECT_FALSE(pool_adopt(staying, c)) << "a slab was taken from an owner that a thread uses";
+  EXPECT_FALSE(adopt(staying, c)) << "a slab was taken from an owner that a thread uses";
   EXPECT_EQ(owner_of(more[0]), back->id);
   remote_collect(back, SIZE_MAX);
   back.flush(c, more);
@@ -642,7 +641,7 @@ TEST_F(Disowned, NoThreadEverGetsTheOwnerOfSuchSlabs) {
     pool_before_fork();
     pool_after_fork(sleeping);
     if (!attach_some()) return 1;
-    if (!pool_adopt(sleeping, kClass)) return 2;
+    if (!adopt(sleeping, kClass)) return 2;
     return owner_of(few[0]) == sleeping->id ? 0 : 3;
   });
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
@@ -663,16 +662,16 @@ TEST_F(Pool, AForkedChildPoolsThoseWhoWereIdleAndLosesThoseWhoWereNot) {
     atomic32_store_relaxed(&was_visited->busy, 1); /* by a thread that held the gate, in a fork that missed it */
     pool_before_fork();
     pool_after_fork(self);
-    if (pool_adopt(self, 24)) return 1;
+    if (adopt(self, 24)) return 1;
     if (self->state != OWNER_ATTACHED) return 2;
     if (idle->state != OWNER_POOLED) return 3;
     if (working->state != OWNER_LOST) return 4;
     if (was_waiting->state != OWNER_POOLED) return 5;
     if (was_visited->state != OWNER_LOST) return 6;
     if (pool_pooled_count() != 2) return 7;
-    if (!pool_adopt(self, 20)) return 8;
-    if (!pool_adopt(self, 22) && !pool_adopt(self, 22)) return 8; /* a visit ends where the stack does */
-    if (pool_adopt(self, 21) || pool_adopt(self, 23)) return 9;
+    if (!adopt(self, 20)) return 8;
+    if (!adopt(self, 22) && !adopt(self, 22)) return 8; /* a visit ends where the stack does */
+    if (adopt(self, 21) || adopt(self, 23)) return 9;
     AttachedOwner next;
     return next->id == idle->id || next->id == was_waiting->id ? 0 : 10;
   });

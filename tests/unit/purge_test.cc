@@ -233,7 +233,7 @@ TEST_F(Surplus, BooksFollowASlabToItsNextOwner) {
   pool_leave();
   EXPECT_EQ(owner->purged_bytes, 0);
   hak_test::AttachedOwner other;
-  while (pool_adopt(other, kClass)) continue;
+  while (adopt(other, kClass)) continue;
   EXPECT_EQ(other->purged_bytes, purged);
   slab_check(other);
   other.flush(kClass, kept);

@@ -425,7 +425,7 @@ TEST_F(Remote, ABlockThatWaitsInAnOutboxFindsTheNewOwner) {
   unit_t slab = slab_of(blocks[0]);
   free_as(b, blocks[0]);
   a.detach();
-  ASSERT_TRUE(pool_adopt(c, 20));
+  ASSERT_TRUE(adopt(c, 20));
   EXPECT_EQ(owner_of(blocks[0]), c->id);
   auto before = record(slab).slab.free_count;
   remote_flush(b);
@@ -447,7 +447,7 @@ TEST_F(Remote, MailOfAFormerOwnerIsPassedOn) {
   ASSERT_NE(atomic64_load_relaxed(&former->pending.mail), 0u) << "the test is void";
   uint64_t mail = atomic64_exchange_relaxed(&former->pending.mail, 0); /* it has not come to it */
   a.detach();
-  ASSERT_TRUE(pool_adopt(c, k));
+  ASSERT_TRUE(adopt(c, k));
   ASSERT_EQ(owner_of(blocks[0]), c->id);
   atomic64_store_relaxed(&former->pending.mail, mail);
   auto before = record(slab).slab.free_count;
@@ -468,7 +468,7 @@ TEST_F(Remote, AnAnnouncementToTheFormerOwnerIsPassedOn) {
   unit_t slab = slab_of(blocks[0]);
   owner_t *former = a;
   a.detach();
-  ASSERT_TRUE(pool_adopt(c, k));
+  ASSERT_TRUE(adopt(c, k));
   the_map.shared[slab].pending_next = 0;
   atomic32_store_relaxed(&the_map.shared[slab].announced, 1);
   atomic32_store_relaxed(&former->pending.head, slab);

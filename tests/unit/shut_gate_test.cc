@@ -299,7 +299,7 @@ TEST_F(ShutGate, ItIsWorthWaitingWhereMuchLiesFree) {
     ended.flush(c, freed);
   }
   pool_enter();
-  EXPECT_FALSE(pool_adopt(owner, c)) << "by a signal handler in the middle of it";
+  EXPECT_FALSE(adopt(owner, c)) << "by a signal handler in the middle of it";
   pool_leave();
   std::atomic<bool> is_shut{false};
   std::thread holder([&] {
@@ -309,7 +309,7 @@ TEST_F(ShutGate, ItIsWorthWaitingWhereMuchLiesFree) {
     pool_leave();
   });
   while (!is_shut) usleep(1000);
-  EXPECT_TRUE(pool_adopt(owner, c)) << "it did not wait";
+  EXPECT_TRUE(adopt(owner, c)) << "it did not wait";
   holder.join();
   for (void *block : kept) remote_free_directly(block, map_lookup(block));
   remote_collect(owner, SIZE_MAX);
@@ -327,9 +327,9 @@ TEST_F(ShutGate, NobodyWaitsForEverForWhatLiesFree) {
     ended.flush(c, freed);
   }
   behind_a_shut_gate(pool_gate, [&] {
-    for (int i = 0; i < 400; i++) EXPECT_FALSE(pool_adopt(owner, c)); /* if each waited, more than 20 s */
+    for (int i = 0; i < 400; i++) EXPECT_FALSE(adopt(owner, c)); /* if each waited, more than 20 s */
   });
-  EXPECT_TRUE(pool_adopt(owner, c)) << "there was nothing to adopt";
+  EXPECT_TRUE(adopt(owner, c)) << "there was nothing to adopt";
   for (void *block : kept) remote_free_directly(block, map_lookup(block));
   remote_collect(owner, SIZE_MAX);
   hak_test::tidy();
@@ -343,9 +343,9 @@ TEST_F(ShutGate, SlabsOfEndedThreadsAreLeftToOthers) {
     kept = ended.refill(c, 1)[0];
   }
   behind_a_shut_gate(pool_gate, [&] {
-    EXPECT_FALSE(pool_adopt(owner, c));
+    EXPECT_FALSE(adopt(owner, c));
     EXPECT_EQ(tidy_some(os_now_ms() + 10000, nullptr, nullptr), TIDY_AWAITED);
   });
-  EXPECT_TRUE(pool_adopt(owner, c)) << "there was nothing to adopt";
+  EXPECT_TRUE(adopt(owner, c)) << "there was nothing to adopt";
   owner.flush(c, {kept});
 }

@@ -335,6 +335,47 @@ TEST_F(ShutGate, NobodyWaitsForEverForWhatLiesFree) {
   hak_test::tidy();
 }
 
+/* Somebody sleeps at the gate from the moment on at which an owner is tidied. */
+std::thread sleeper;
+uint32_t its_id;
+bool sleep_at_the_gate(owner_t *owner) {
+  if (owner->id != its_id || sleeper.joinable()) return false;
+  sleeper = std::thread([] {
+    pool_enter();
+    pool_leave();
+  });
+  while (!gate_is_awaited(&pool_gate)) usleep(100);
+  return false;
+}
+
+TEST_F(ShutGate, WhoPurgesForOthersStopsWhereItIsAwaited) {
+  const unsigned c = 30;
+  const size_t slabs = 40, capacity = size_classes[c].capacity;
+  std::vector<void *> kept;
+  {
+    hak_test::AttachedOwner ended;
+    its_id = ended->id;
+    auto blocks = ended.refill(c, slabs * capacity);
+    std::vector<void *> freed;
+    for (size_t i = 0; i < blocks.size(); i++) (i % capacity == 0 ? kept : freed).push_back(blocks[i]);
+    ended.flush(c, freed);
+  }
+  uint64_t most = 0, all = 0;
+  uint64_t now_ms = os_now_ms() + kAnHourMs;
+  for (int call = 0; call < 200; call++) {
+    const uint64_t before = atomic64_load_relaxed(&tallies[TALLY_IDLE]);
+    tidy_some(now_ms += 100, sleep_at_the_gate, nullptr);
+    if (sleeper.joinable()) sleeper.join();
+    const uint64_t purged = atomic64_load_relaxed(&tallies[TALLY_IDLE]) - before;
+    most = std::max(most, purged);
+    all += purged;
+  }
+  EXPECT_GE(all, slabs * UNIT_BYTES / 2) << "there was nothing to do";
+  EXPECT_LE(most, 8 * UNIT_BYTES) << "a call a slab, at least";
+  while (adopt(owner, c)) continue;
+  owner.flush(c, kept);
+}
+
 TEST_F(ShutGate, SlabsOfEndedThreadsAreLeftToOthers) {
   const unsigned c = 30;
   void *kept = nullptr;

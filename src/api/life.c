@@ -47,6 +47,15 @@ static void after_fork_in_child(void) {
   gates_open_in_child(gates, GATES);
 }
 
+/* A static program's libc may have allocated before, and the thread have a heap that knows nothing of samples. */
+static void sample_from_now_on(uint64_t mean_bytes) {
+  record_start(mean_bytes);
+  heap_t *heap = the_heap != &the_null_heap ? thread_enter() : NULL;
+  if (heap == NULL) return;
+  sample_notice(heap);
+  thread_leave(heap);
+}
+
 /* Runs before any other library's constructor (-z initfirst), so our fork
  * handlers are the last before the fork and the first after it. In a static
  * program, and under another library that wants to be first, they may not be:
@@ -60,7 +69,7 @@ __attribute__((constructor(101))) static void start(void) {
 #endif
   config_read(environment);
   bool is_meant = config()->sample_parent == 0 || config()->sample_parent == os_parent_id();
-  if (config()->sample_bytes != 0 && is_meant) record_start(config()->sample_bytes);
+  if (config()->sample_bytes != 0 && is_meant) sample_from_now_on(config()->sample_bytes);
   thread_prepare();
   os_prepare_fences(); /* for claims, while there is one thread */
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

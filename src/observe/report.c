@@ -116,8 +116,15 @@ void report_print(bool classes) {
 }
 
 /* ---- At exit -------------------------------------------------------------------*/
+typedef struct {
+  int fd;
+  bool has_failed;
+} file_t;
+
 static bool write_to_file(void *context, const char *text, size_t bytes) {
-  return os_write_all(*(int *)context, text, bytes);
+  file_t *file = context;
+  if (!os_write_all(file->fd, text, bytes)) file->has_failed = true;
+  return !file->has_failed;
 }
 
 /* The path with each %p replaced by the process id; false if it is too long. */
@@ -140,13 +147,13 @@ static int open_file(const char *pattern) {
 }
 
 static void write_file(const char *pattern) {
-  int fd = open_file(pattern);
-  if (fd < 0) {
-    os_warn("HAKMEM_STATS_FILE='%s' cannot be written", pattern);
-    return;
+  file_t file = {.fd = open_file(pattern)};
+  file.has_failed = file.fd < 0;
+  if (!file.has_failed) {
+    json_write(write_to_file, &file);
+    os_close(file.fd);
   }
-  json_write(write_to_file, &fd);
-  os_close(fd);
+  if (file.has_failed) os_warn("HAKMEM_STATS_FILE='%s' cannot be written", pattern);
 }
 
 void report_at_exit(void) {

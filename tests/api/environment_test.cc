@@ -177,10 +177,11 @@ TEST_F(Environment, StatsFileThatCannotBeWrittenIsHarmless) {
 }
 
 /* /dev/full: every write fails. */
-TEST_F(Environment, FullDiskIsHarmless) {
+TEST_F(Environment, FullDiskIsToldAndHarmless) {
   Outcome outcome = run_with({"HAKMEM_STATS_FILE=/dev/full"});
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
   EXPECT_EQ(outcome.out, "ok\n");
+  EXPECT_EQ(outcome.err, "hakmem: HAKMEM_STATS_FILE='/dev/full' cannot be written\n");
 }
 
 TEST_F(Environment, ClosedStandardErrorIsHarmless) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! The command line.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::install::arguments::{Install, Uninstall};
@@ -69,8 +71,8 @@ pub struct Run {
     #[arg(long)]
     pub stats: bool,
     /// Set a variable of the program's environment; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
-    pub env: Vec<(String, String)>,
+    #[arg(long, value_name = "NAME=VALUE", value_parser = OsStringValueParser::new().try_map(assignment))]
+    pub env: Vec<(OsString, OsString)>,
     /// Use this libhakmem.so instead of the one that is built or installed beside hak
     #[arg(long, value_name = "FILE")]
     pub library: Option<PathBuf>,
@@ -200,7 +202,8 @@ pub struct Compare {
     ///
     /// METRIC is time (wall), processor (user and system together), user, system, memory (the largest
     /// process), tree (all processes together) or faults. time>1.05 means that hakmem takes more than 5 %
-    /// longer. A difference within the noise exceeds no limit.
+    /// longer. A difference within the noise exceeds no limit; of fewer than four rounds nobody knows the noise, and the
+    /// figure alone counts.
     #[arg(long, value_name = "METRIC>RATIO")]
     pub fail_if: Vec<Limit>,
     /// Write every sample to this file, which `hak report` reads; kept up to date after each round
@@ -345,12 +348,12 @@ pub struct Inspect {
     /// Write the picture as a page to this file, on which each cell says what it is
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Look again and again, so often: 500ms, 1s, 2m; the page gets a slider
+    /// Look again and again, so often: 500ms, 1s, 2m, and --count times; the page gets a slider
     ///
     /// If the process ends, or Ctrl-C comes, what was seen until then is written. --json has the last look.
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "count")]
     pub every: Option<Duration>,
-    /// How many times to look
+    /// How many times to look, 1000 at the most
     #[arg(long, value_name = "N", requires = "every", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub count: Option<u32>,
 }
@@ -447,13 +450,16 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     };
     match (number.filter(|number| *number > 0), milliseconds) {
         (Some(number), Some(each)) => Ok(Duration::from_millis(u64::from(number) * each)),
-        _ => Err("expected a whole number with ms, s, m or h, as 500ms".into()),
+        (Some(_), _) => Err("expected ms, s, m or h behind the number, as 500ms".into()),
+        (None, _) => Err(format!("expected a whole number of 1 to {} with ms, s, m or h, as 500ms", u32::MAX)),
     }
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        _ => Err("expected NAME=VALUE".into()),
+/// A value may be any bytes.
+fn assignment(text: OsString) -> Result<(OsString, OsString), &'static str> {
+    let bytes = text.as_bytes();
+    match bytes.iter().position(|byte| *byte == b'=') {
+        Some(end @ 1..) => Ok((OsStr::from_bytes(&bytes[..end]).into(), OsStr::from_bytes(&bytes[end + 1..]).into())),
+        _ => Err("expected NAME=VALUE"),
     }
 }

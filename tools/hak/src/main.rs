@@ -52,6 +52,8 @@ mod verdict;
 mod warm;
 mod work;
 
+use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -77,7 +79,12 @@ fn main() -> ExitCode {
 
 /// Help and versions that were asked for go to standard output, and what is wrong to standard error.
 fn parse() -> std::result::Result<Cli, Result<u8>> {
-    Cli::try_parse().map_err(|error| match error.print() {
+    let mut words: Vec<OsString> = env::args_os().collect();
+    // `hak help run --help` asks for no more than `hak help run`.
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.retain(|word| word != "--help" && word != "-h");
+    }
+    Cli::try_parse_from(words).map_err(|error| match error.print() {
         _ if error.use_stderr() => Ok(BAD_INPUT),
         printed => printed.map(|()| 0).map_err(|error| output::cannot_print(&error)),
     })

@@ -76,6 +76,53 @@ impl Display for Output {
     }
 }
 
+/// A regular file, by whatever name; one that is not there yet, by its own.
+#[derive(PartialEq)]
+enum Place {
+    Standard,
+    There(u64, u64),
+    New(PathBuf),
+}
+
+impl Place {
+    fn of(output: &Output) -> Option<Place> {
+        let (Output::Whole(path) | Output::InPlace(path)) = output else {
+            return Some(Place::Standard);
+        };
+        Place::of_file(path).or_else(|| {
+            let directory = directory_of(path).canonicalize().ok()?;
+            (!path.exists()).then(|| Place::New(directory.join(path.file_name().unwrap_or_default())))
+        })
+    }
+
+    fn of_file(path: &Path) -> Option<Place> {
+        let metadata = fs::metadata(path).ok()?;
+        metadata.is_file().then(|| Place::There(metadata.dev(), metadata.ino()))
+    }
+}
+
+/// Refuses what would be lost: one of two outputs that are the same file, and a file that is read, or run.
+pub fn keep_apart<'a>(
+    outputs: impl IntoIterator<Item = &'a Output>,
+    read: impl IntoIterator<Item = &'a Path>,
+) -> Result<()> {
+    let read: Vec<Place> = read.into_iter().filter_map(Place::of_file).collect();
+    let mut seen = Vec::new();
+    for output in outputs {
+        let Some(place) = Place::of(output) else {
+            continue;
+        };
+        if read.contains(&place) {
+            return Err(failure(BAD_INPUT, cannot_write(output, &"it is what is read, or run")));
+        }
+        if seen.contains(&place) {
+            return Err(failure(BAD_INPUT, format!("only one file can be {output}")));
+        }
+        seen.push(place);
+    }
+    Ok(())
+}
+
 fn cannot_write(what: &dyn Display, reason: &dyn Display) -> String {
     format!("cannot write {what}: {reason}")
 }
@@ -234,6 +281,32 @@ mod tests {
         assert!(!directory.path().join("no").exists());
         let error = Output::of(directory.path()).unwrap_err().to_string();
         assert!(error.ends_with("it is a directory"), "{error}");
+    }
+
+    #[test]
+    fn outputs_are_kept_apart_by_whatever_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let output = |name: &str| Output::of(&path(name)).unwrap();
+        write(&path("there"), "text");
+        symlink("there", path("link")).unwrap();
+        let none: [&Path; 0] = [];
+        for (one, other, apart) in [
+            ("there", "new", true),
+            ("there", "there", false),
+            ("there", "link", false),
+            ("new", "./new", false),
+            ("new", "newer", true),
+        ] {
+            assert_eq!(keep_apart([&output(one), &output(other)], none).is_ok(), apart, "{one} and {other}");
+        }
+        let null = Output::of(Path::new("/dev/null")).unwrap();
+        assert!(keep_apart([&null, &null], none).is_ok());
+        let error = keep_apart([&Output::Standard, &Output::Standard], none).unwrap_err().to_string();
+        assert_eq!(error, "only one file can be standard output");
+        let error = keep_apart([&output("link")], [path("there").as_path()]).unwrap_err().to_string();
+        assert!(error.ends_with("it is what is read, or run"), "{error}");
+        assert!(keep_apart([&output("new")], [path("there").as_path(), Path::new("/no/such")]).is_ok());
     }
 
     #[test]

@@ -29,8 +29,8 @@ use crate::report;
 use crate::results::{Column, Results, Sample, State};
 use crate::stats::MIN_ROUNDS;
 use crate::suite::{Kind as RowKind, Placeholders, Row};
-use crate::trace::read;
 use crate::trace::plan as trace_plan;
+use crate::trace::read;
 use crate::trace::replay::{Stage, Touch};
 use crate::warm;
 

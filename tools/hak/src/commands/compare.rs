@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `hak compare`: the runs. `comparison_end.rs` says what came of them.
 
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -12,7 +13,7 @@ use crate::allocators::{self, Allocator, SHIPPED, SYSTEM};
 use crate::cli::Compare;
 use crate::commands::comparison_end;
 use crate::commands::exports::Exports;
-use crate::failure::SOMETHING_FAILED;
+use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
 use crate::helpers::Helpers;
 use crate::measure::{self, Ran, Stop};
 use crate::process::{self, Job};
@@ -57,7 +58,12 @@ pub fn run(arguments: Compare) -> Result<u8> {
     if arguments.setup.is_none() {
         works.iter().try_for_each(|work| check(work, &chosen).map(|_| ()))?;
     }
-    let exports = Exports::of(arguments.json.as_deref(), &arguments.exports, None)?;
+    if let Some(file) = arguments.input.as_ref().filter(|_| arguments.setup.is_none()) {
+        File::open(file).map_err(|error| failure(BAD_INPUT, format!("cannot read {}: {error}", file.display())))?;
+    }
+    let programs = works.iter().map(|work| Path::new(&work.command[0]));
+    let read: Vec<&Path> = programs.chain(arguments.input.as_deref()).collect();
+    let exports = Exports::of(arguments.json.as_deref(), &arguments.exports, None, &read)?;
 
     interrupt::watch()?;
     let helpers = Helpers::unpack()?;

@@ -50,7 +50,7 @@ fn remark(row: &Row) {
     }
     let has_failed = |column: &Column| column.failure.is_some();
     if row.column(SHIPPED).is_none() && row.column(SYSTEM).is_some_and(has_failed) {
-        say("hak: the system's malloc did not serve the program, so there is no base to compare with");
+        say("hak: there is no result under the system's malloc, so there is no base to compare with");
     }
 }
 

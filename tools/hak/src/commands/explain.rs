@@ -12,6 +12,7 @@ use crate::trace::{explain, read, settings, text};
 
 pub fn run(arguments: &Arguments) -> Result<u8> {
     let json = arguments.json.as_deref().map(Output::of).transpose()?;
+    output::keep_apart(&json, [arguments.file.as_path()])?;
     let trace = read::whole(&arguments.file)?;
     let facts = explain::gather(&trace)?;
     let mut text = text::text(&facts);

@@ -92,7 +92,8 @@ pub struct Exports {
 }
 
 impl Exports {
-    pub fn of(json: Option<&Path>, given: &cli::Exports, against: Option<Results>) -> Result<Exports> {
+    /// `read`: files that the command reads, or runs.
+    pub fn of(json: Option<&Path>, given: &cli::Exports, against: Option<Results>, read: &[&Path]) -> Result<Exports> {
         let named = [
             (Form::Json, json),
             (Form::Html, given.html.as_deref()),
@@ -108,9 +109,7 @@ impl Exports {
         for file in &given.export {
             wanted.push((Form::of_name(file)?, Output::of(file)?));
         }
-        if wanted.iter().filter(|(_, output)| *output == Output::Standard).count() > 1 {
-            return Err(failure(BAD_INPUT, "only one file can be standard output"));
-        }
+        output::keep_apart(wanted.iter().map(|(_, output)| output), read.iter().copied())?;
         let document = given.markdown.as_deref();
         let pictures = given.pictures.as_deref().map(|directory| Pictures::of(directory, document)).transpose()?;
         Ok(Exports { files: wanted, against, pictures, each: false, best: given.best })

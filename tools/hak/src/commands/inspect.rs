@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::cli::Inspect;
-use crate::failure::{BAD_INPUT, INTERRUPTED, failure};
+use crate::failure::INTERRUPTED;
 use crate::inspect::picture::Frame;
 use crate::inspect::{Inspected, picture_text, report};
 use crate::interrupt;
@@ -25,9 +25,7 @@ struct Wanted {
 pub fn run(arguments: &Inspect) -> Result<u8> {
     let file = |name: &Option<std::path::PathBuf>| name.as_deref().map(Output::of).transpose();
     let (json, html) = (file(&arguments.json)?, file(&arguments.html)?);
-    if json == Some(Output::Standard) && html == Some(Output::Standard) {
-        return Err(failure(BAD_INPUT, "--json and --html cannot both go to standard output"));
-    }
+    output::keep_apart(json.iter().chain(&html), [])?;
     let is_taken = json == Some(Output::Standard) || html == Some(Output::Standard);
     let wanted = Wanted { json, html, map: arguments.map, is_taken };
     let inspected = Inspected::attach(arguments.pid)?;

@@ -15,12 +15,18 @@ use crate::{library, output};
 
 pub fn install(arguments: &Install) -> Result<u8> {
     if let What::List = arguments.what {
+        let has_others = arguments.dry_run || arguments.in_place || arguments.library.is_some();
+        if has_others || !arguments.env.is_empty() {
+            return Err(failure(BAD_INPUT, "hak install list has no options but --prefix and --root"));
+        }
         root::enter(arguments.places.root.as_deref())?;
         let prefix = root::prefix(arguments.places.prefix.as_deref())?;
         return list(&prefix);
     }
     let source = copy::read(arguments.library.as_deref())?;
     let described = library::describe(source.path())?;
+    base_programs::check_settings(source.path(), &arguments.env)?;
+    let root = arguments.places.root.as_deref().map(std::path::absolute).transpose()?; // for whoever undoes it elsewhere
     root::enter(arguments.places.root.as_deref())?;
     let prefix = root::prefix(arguments.places.prefix.as_deref())?;
     trust::check_prefix(&prefix, &records::directory(&prefix))?;
@@ -42,14 +48,15 @@ pub fn install(arguments: &Install) -> Result<u8> {
     let look = |change: Option<&Change>| match change {
         // The library is there, and nothing loads it yet.
         Some(change) if form.trial != Trial::None && !matches!(change, Change::Made { path, .. } if *path == place) => {
-            base_programs::try_all(&known, Some(&place))
+            base_programs::try_all(&known, Some(&place), &arguments.env)
         }
-        None if form.trial == Trial::System => base_programs::try_all(&known, None),
+        None if form.trial == Trial::System => base_programs::try_all(&known, None, &[]),
         _ => Ok(()),
     };
     changes::carry_out(&records, &name, &form.target, &form.steps, &look)?;
     let mut undo = vec!["hak".to_owned(), "uninstall".into(), name];
-    for (option, given) in [("--prefix", &arguments.places.prefix), ("--root", &arguments.places.root)] {
+    for (option, given) in [("--prefix", arguments.places.prefix.as_ref().map(|_| &prefix)), ("--root", root.as_ref())]
+    {
         undo.extend(given.iter().flat_map(|path| [option.into(), path.display().to_string()]));
     }
     say_what(&form, known.len(), Some(&shell_words::join(undo)))

@@ -2,6 +2,7 @@
 //! `hak profile`
 
 use std::env;
+use std::path::Path;
 use std::process::{self, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,10 +30,13 @@ struct Files {
 }
 
 impl Files {
-    /// How many go to standard output.
-    fn standard(&self) -> usize {
-        let all = [&self.pprof, &self.folded, &self.svg, &self.html];
-        all.iter().filter(|file| ***file == Some(Output::Standard)).count()
+    fn all(&self) -> impl Iterator<Item = &Option<Output>> {
+        [&self.pprof, &self.folded, &self.svg, &self.html].into_iter()
+    }
+
+    /// Whether one goes to standard output.
+    fn take_standard(&self) -> bool {
+        self.all().any(|file| *file == Some(Output::Standard))
     }
 }
 
@@ -44,9 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
         svg: file(&arguments.svg)?,
         html: file(&arguments.html)?,
     };
-    if files.standard() > 1 {
-        return Err(failure(BAD_INPUT, "only one file can go to standard output"));
-    }
+    output::keep_apart(files.all().flatten(), arguments.command.first().map(Path::new))?;
     if let (Some(most), Some((_, to))) = (arguments.duration, arguments.growth)
         && to > most
     {
@@ -67,7 +69,7 @@ fn process(pid: u32, arguments: &Arguments, files: &Files) -> Result<u8> {
     recorder.gather(is_over);
     let profile = recorder.finish();
     let has_failed = !profile.failures.is_empty();
-    tell(profile, arguments, files, files.standard() == 0)?;
+    tell(profile, arguments, files, !files.take_standard())?;
     Ok(match has_failed {
         true => SOMETHING_FAILED,
         false if interrupt::requested() && arguments.duration.is_some() => INTERRUPTED,

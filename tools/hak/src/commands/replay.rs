@@ -18,6 +18,7 @@ use crate::trace::{plan, read};
 
 pub fn run(arguments: &Arguments) -> Result<u8> {
     let json = arguments.json.as_deref().map(Output::of).transpose()?;
+    output::keep_apart(&json, [arguments.file.as_path()])?;
     let allocators = allocators::choose(&arguments.choice)?;
     let trace = read::whole(&arguments.file)?;
     interrupt::watch()?;

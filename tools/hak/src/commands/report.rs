@@ -24,7 +24,8 @@ pub fn run(arguments: &Report) -> Result<u8> {
             format!("{}: it has none of the rows", arguments.against.as_deref().unwrap_or(Path::new("")).display());
         return Err(failure(BAD_INPUT, message));
     }
-    let exports = Exports::of(None, &arguments.exports, against)?.with_each(arguments.each);
+    let read: Vec<&Path> = arguments.files.iter().chain(&arguments.against).map(|file| file.as_path()).collect();
+    let exports = Exports::of(None, &arguments.exports, against, &read)?.with_each(arguments.each);
     if !exports.is_empty() {
         return Ok(exports.write(&all));
     }

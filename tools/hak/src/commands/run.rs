@@ -20,7 +20,7 @@ use crate::program::{self, Way};
 pub fn run(arguments: Run) -> Result<u8> {
     let mut command = command(&arguments.command, &arguments.env, arguments.library.as_deref())?;
     if arguments.stats {
-        let taken = |name: &str| name == "HAKMEM_STATS_FILE";
+        let taken = |name: &OsString| name == "HAKMEM_STATS_FILE";
         if env::var_os("HAKMEM_STATS_FILE").is_some() || arguments.env.iter().any(|(name, _)| taken(name)) {
             let message = "--stats needs HAKMEM_STATS_FILE for itself, and it is set already";
             return Err(failure(BAD_INPUT, message));
@@ -32,7 +32,7 @@ pub fn run(arguments: Run) -> Result<u8> {
 }
 
 /// The command, under hakmem.
-pub fn command(words: &[OsString], env: &[(String, String)], library: Option<&Path>) -> Result<Command> {
+pub fn command(words: &[OsString], env: &[(OsString, OsString)], library: Option<&Path>) -> Result<Command> {
     let library = library::hakmem(library, None)?;
     let [name, words @ ..] = words else {
         unreachable!("clap requires a command");
@@ -43,7 +43,7 @@ pub fn command(words: &[OsString], env: &[(String, String)], library: Option<&Pa
     command.args(words).envs(env.iter().cloned());
     if way == Way::Preloaded {
         let given = env.iter().rev().find(|(name, _)| name == "LD_PRELOAD");
-        let given = given.map(|(_, value)| OsString::from(value));
+        let given = given.map(|(_, value)| value.clone());
         command.env("LD_PRELOAD", in_front(&library, given.or_else(|| env::var_os("LD_PRELOAD"))));
     }
     Ok(command)

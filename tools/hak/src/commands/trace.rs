@@ -12,7 +12,7 @@ use crate::commands::run;
 use crate::failure::{BAD_INPUT, failure};
 use crate::family::Family;
 use crate::helpers::Helpers;
-use crate::output;
+use crate::output::{self, Output};
 use crate::process;
 use crate::trace::arguments::Trace as Arguments;
 use crate::trace::call::{Call, Callers, IMAGE, RESIDENT, TIME};
@@ -37,6 +37,8 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     if env::var_os("HAK_TRACE").is_some() {
         return Err(failure(BAD_INPUT, "a program that is traced already cannot trace another one"));
     }
+    let program = Path::new(&arguments.command[0]);
+    output::keep_apart([&Output::of(&arguments.output)?], [program])?;
     let helpers = Helpers::unpack()?;
     let region = Region::make()?;
     let mut command: Command = run::command(&arguments.command, &[], arguments.library.as_deref())?;

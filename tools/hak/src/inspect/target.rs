@@ -8,8 +8,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::output::without_controls;
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+use crate::output::without_controls;
 
 /// One line of /proc/PID/maps.
 #[derive(Debug, Clone, PartialEq, Eq)]

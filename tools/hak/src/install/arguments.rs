@@ -87,6 +87,8 @@ pub enum What {
     /// once more when the line is there. If one of them does anything else than without it, nothing stays changed.
     System,
     /// Lists what is installed
+    ///
+    /// Of the options, --prefix and --root alone.
     List,
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use rustix::fs::MemfdFlags;
 
 use crate::elf::Elf;
-use crate::failure::{CANNOT_RUN, failure};
+use crate::failure::{BAD_INPUT, CANNOT_RUN, failure};
 use crate::process;
 use crate::program::{self, Way};
 
@@ -54,6 +54,8 @@ const PROGRAMS: [(&str, &[&str]); 34] = [
     ("python3", &["-c", "print(sum(len(str(i)) for i in range(999)))"]),
 ];
 const NEEDED: usize = 3;
+/// Settings that have a program say more than it does, or write a file.
+const REPORTS: [&str; 2] = ["HAKMEM_STATS", "HAKMEM_STATS_FILE"];
 const DIRECTORIES: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/lib/systemd"];
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -91,7 +93,7 @@ pub fn known(library: &Elf) -> Result<Vec<Known>> {
         }
         match program::check_for_comparison(path.as_os_str(), library)? {
             Way::Preloaded => {
-                let alone = run(&path, arguments, None)?;
+                let alone = run(&path, arguments, None, &[])?;
                 known.push(Known { path, arguments, alone });
             }
             Way::Own(own) if number < NEEDED => return Err(failure(CANNOT_RUN, own.says())),
@@ -111,10 +113,25 @@ pub fn refuse_32_bit() -> Result<()> {
     }
 }
 
-/// They have to do the same with the library preloaded; `None`: by what the system preloads by now.
-pub fn try_all(known: &[Known], library: Option<&Path>) -> Result<()> {
+/// The library says at its start which settings it ignores, and why. hak itself is run under it for that; a library of
+/// another libc than hak's cannot be asked.
+pub fn check_settings(library: &Path, settings: &[(String, String)]) -> Result<()> {
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let said = run(Path::new("/proc/self/exe"), &["--version"], Some(library), settings)?.err;
+    let said = String::from_utf8_lossy(&said);
+    match said.lines().find_map(|line| line.strip_prefix("hakmem: ")) {
+        Some(complaint) => Err(failure(BAD_INPUT, format!("--env: {complaint}"))),
+        None => Ok(()),
+    }
+}
+
+/// They have to do the same with the library preloaded, with those settings but for reports; `None`: by what the system
+/// preloads by now.
+pub fn try_all(known: &[Known], library: Option<&Path>, settings: &[(String, String)]) -> Result<()> {
     for one in known {
-        let now = run(&one.path, one.arguments, library)?;
+        let now = run(&one.path, one.arguments, library, settings)?;
         if now != one.alone {
             let message = format!("{} under hakmem {}", one.path.display(), difference(&one.alone, &now));
             return Err(failure(CANNOT_RUN, message));
@@ -135,7 +152,7 @@ fn difference(alone: &Outcome, now: &Outcome) -> String {
 }
 
 /// From and to memory: a pipe can be full, and a root may lack /dev/null and a place for temporary files.
-fn run(path: &Path, arguments: &[&str], library: Option<&Path>) -> Result<Outcome> {
+fn run(path: &Path, arguments: &[&str], library: Option<&Path>, settings: &[(String, String)]) -> Result<Outcome> {
     let memory = || -> Result<File> { Ok(rustix::fs::memfd_create("hak", MemfdFlags::CLOEXEC)?.into()) };
     let (mut out, mut err) = (memory()?, memory()?);
     let mut command = Command::new(path);
@@ -144,6 +161,7 @@ fn run(path: &Path, arguments: &[&str], library: Option<&Path>) -> Result<Outcom
     if let Some(library) = library {
         command.env("LD_PRELOAD", library);
     }
+    command.envs(settings.iter().filter(|(name, _)| !REPORTS.contains(&name.as_str())).cloned());
     let mut child = command.spawn().with_context(|| format!("cannot start {}", path.display()))?;
     let status = end_of(&mut child)?;
     let read = |file: &mut File| -> Result<Vec<u8>> {

@@ -21,11 +21,16 @@ use crate::profile::samples::Value;
 /// A summary goes to standard output, or to standard error if that is the program's, or a file's. docs/profile.md
 /// explains what the figures mean. It needs the right to trace the process, as hak inspect does.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "\
+hak profile [OPTIONS] <PID>
+       hak profile [OPTIONS] -- <CMD>...",
+    after_help = "\
 Examples:
   hak profile --html page.html -- python3 script.py
   hak profile 1234 --for 30s --pprof heap.pb.gz && go tool pprof -http : heap.pb.gz
-  hak profile 1234 --for 5m --value growth --growth 1m,5m --svg growth.svg")]
+  hak profile 1234 --for 5m --value growth --growth 1m,5m --svg growth.svg"
+)]
 pub struct Profile {
     /// The process
     #[arg(value_parser = clap::value_parser!(u32).range(1..), value_name = "PID", required_unless_present = "command")]
@@ -33,7 +38,7 @@ pub struct Profile {
     /// How many bytes are allocated from one sample to the next, on average: 4K, 1M
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "512K")]
     pub every: u64,
-    /// For how long a process is profiled: 500ms, 30s, 2m [default: until it ends, or Ctrl-C]
+    /// For how long a process is profiled, not a command: 500ms, 30s, 2m [default: until it ends, or Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with = "command")]
     pub duration: Option<Duration>,
     /// Write the profile for pprof to this file; - is standard output

@@ -34,6 +34,32 @@ const ALLOCATING: [&str; 24] = [
     "operator new(unsigned long, std::align_val_t, std::nothrow_t const&)",
     "operator new[](unsigned long, std::align_val_t, std::nothrow_t const&)",
 ];
+/// Functions of a linked allocator, from the one that takes the stack on (src/front/record.c, src/api/alloc.c): `malloc` and
+/// `operator new` end in a jump to them, and so are in no stack of their own.
+const OWN: [&str; 22] = [
+    "fill",
+    "take_stack",
+    "note_allocated",
+    "record_allocated",
+    "record_lone",
+    "record_changed",
+    "refill_sampled",
+    "magazine_refill",
+    "boundary_refill",
+    "refill",
+    "alloc_slow",
+    "alloc_huge",
+    "alloc_malloc",
+    "alloc_calloc",
+    "alloc_aligned",
+    "alloc_realloc",
+    "realloc_by_copy",
+    "realloc_smaller",
+    "realloc_elsewhere",
+    "realloc_foreign",
+    "realloc_huge",
+    "realloc_other",
+];
 /// Deeper in a stack than this the allocator's frames do not go.
 const OWN_FRAMES: usize = 16;
 
@@ -64,8 +90,11 @@ impl<'a> Names<'a> {
         let own = |place: &Place| place.module.is_some() && place.module == self.library;
         let mut from = stack.iter().take_while(|place| own(place)).count();
         if from == 0 {
-            let mut last = None;
-            for (index, place) in stack.iter().enumerate().take(OWN_FRAMES) {
+            // The compiler's own copies and parts of a function have a suffix.
+            let is_own = |frame: &Frame| OWN.contains(&frame.name.split('.').next().unwrap_or_default());
+            let linked = stack.iter().take_while(|place| self.frames(**place).iter().all(is_own)).count();
+            let mut last = linked.checked_sub(1);
+            for (index, place) in stack.iter().enumerate().take(OWN_FRAMES).skip(linked) {
                 if self.frames(*place).iter().any(|frame| ALLOCATING.contains(&frame.name.as_str())) {
                     last = Some(index);
                 }

@@ -12,7 +12,8 @@ use crate::trace::replay::Touch;
 ///
 /// With size, alignment and thread, of the process that hak starts and of what that becomes by exec, but not of the
 /// processes that it starts. Nothing is left out: a thread whose events have not been read yet waits for hak. When the
-/// file cannot be written any more, as on a full disk, the trace ends there and the program goes on.
+/// file cannot be written any more, as on a full disk, the trace ends there and the program goes on; where it cannot even
+/// be begun, the program is not started.
 ///
 /// The exit code is the program's, or 1 if that is 0 and the trace is not whole. docs/trace.md says what is recorded,
 /// and what it costs.

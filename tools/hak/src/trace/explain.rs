@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! What a trace says of its program: sizes, lifetimes, who frees, what grows, what lies badly.
 
-
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::trace::live::{Block, Live};
 use crate::files::Whole;
+use crate::trace::live::{Block, Live};
 use crate::trace::read::Reader;
 use crate::trace::{Event, What};
 

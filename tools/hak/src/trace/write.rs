@@ -2,7 +2,7 @@
 //! Writes a trace: a magic number, and parts of one letter, two lengths and a compressed text each. What has been
 //! written is of use without what should have followed: a header is first, and each part is whole by itself.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -44,6 +44,7 @@ pub struct Writer {
 impl Writer {
     pub fn create(path: &Path, header: &Header) -> Result<Writer> {
         let name = path.display().to_string();
+        let was_there = fs::symlink_metadata(path).is_ok();
         let file = File::create(path).map_err(|error| failure(BAD_INPUT, format!("cannot write {name}: {error}")))?;
         let mut compressor = Compressor::new(LEVEL)?;
         compressor.set_parameter(CParameter::ChecksumFlag(true))?;
@@ -57,9 +58,16 @@ impl Writer {
             written: 0,
             events: 0,
         };
-        writer.append(MAGIC)?;
-        writer.part_of(HEADER, header)?;
-        Ok(writer)
+        match writer.append(MAGIC).and_then(|()| writer.part_of(HEADER, header)) {
+            Ok(()) => Ok(writer),
+            Err(error) => {
+                // What has no beginning is no trace.
+                if !was_there {
+                    let _ = fs::remove_file(path);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Once it returns true, `flush` has to be called.

@@ -44,7 +44,7 @@ fn a_file_is_given_to_every_run_from_its_start() {
     let file = directory.path().join("input");
     fs::write(&file, "b\n".repeat(100_000)).unwrap();
     compare(&["--input", file.to_str().unwrap()], &["perl", "-e", INPUT_IS_WHOLE]).assert().success();
-    compare(&["--input", "/no/input"], &["true"]).assert().code(1).stdout(contains("cannot read /no/input"));
+    compare(&["--input", "/no/input"], &["true"]).assert().code(2).stderr(contains("cannot read /no/input"));
 
     // Deleted, as a shell's here-document is.
     let open = fs::File::open(&file).unwrap();

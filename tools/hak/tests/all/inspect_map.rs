@@ -215,7 +215,7 @@ fn what_cannot_be_drawn_is_named() {
         .stderr(contains("cannot write /dev/full").count(2));
     inspect(&["--html", "/dev/full", "--every", "10ms", "--count", "2"]).code(1).stderr(contains("No space left"));
     inspect(&["--html", "/no/such/file"]).code(2).stdout("").stderr(contains("/no/such/file"));
-    inspect(&["--html", "-", "--json", "-"]).code(2).stderr(contains("cannot both go to standard output"));
+    inspect(&["--html", "-", "--json", "-"]).code(2).stderr(contains("only one file can be standard output"));
     inspect(&["--html", "-"])
         .success()
         .stdout(contains("<!DOCTYPE html>").and(contains("held by").not().or(contains("<pre>"))));

@@ -94,6 +94,16 @@ fn what_cannot_be_served_is_refused_and_nothing_changes() {
         .assert()
         .code(2)
         .stderr(contains("hakmem's own"));
+    for (setting, reason) in
+        [("HAKMEM_SOFT_LIMT=1G", "HAKMEM_SOFT_LIMT"), ("HAKMEM_SOFT_LIMIT=12", "HAKMEM_SOFT_LIMIT='12'")]
+    {
+        tree.hak(&["install", "program", "true", "--env", setting]).assert().code(2).stderr(contains(reason));
+    }
+    // The user could not even say how to undo it.
+    tree.hak(&["install", "user", "--env", "HAKMEM_HARD_LIMIT=1M"]).assert().code(126).stderr(contains("under hakmem"));
+    for option in ["--dry-run", "--in-place", "--env=HAKMEM_STATS=1", "--library=/no/lib.so"] {
+        tree.hak(&["install", "list", option]).assert().code(2).stderr(contains("no options but"));
+    }
     tree.hak(&["install", "program", "true", "--dry-run"]).assert().success().stdout(contains("nothing is changed"));
     assert_eq!(tree.snapshot(), before);
 }

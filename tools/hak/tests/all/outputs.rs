@@ -127,6 +127,49 @@ fn standard_output_takes_any_form_and_the_text_for_people_goes_elsewhere() {
     assert!(text(&output.stderr).contains("only one file can be standard output"));
 }
 
+/// By whatever name: what is read would be gone, or one of two would be.
+#[test]
+fn an_output_takes_no_other_files_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::copy(results(), path("a.json")).unwrap();
+    fs::copy(results(), path("b.json")).unwrap();
+    symlink("a.json", path("link")).unwrap();
+    fs::copy("/bin/true", path("program")).unwrap();
+    let run = |words: &str| {
+        let mut command = hak();
+        command.args(words.split(' ')).current_dir(directory.path()).assert().code(2)
+    };
+    for words in [
+        "report a.json --html a.json",
+        "report b.json a.json --csv link",
+        "report b.json --against a.json --markdown ./a.json",
+        "compare --rounds 1 --allocators glibc --input a.json --json link -- cat",
+        "compare --rounds 1 --allocators glibc --json program -- ./program",
+        "explain a.json --json link",
+        "replay a.json --json a.json",
+        "trace -o program -- ./program",
+        "profile --html program -- ./program",
+    ] {
+        run(words).stderr(contains("it is what is read, or run"));
+    }
+    let own = std::process::id();
+    for words in [
+        "report a.json --html new --csv new",
+        "compare --rounds 1 --allocators glibc --json new --html ./new -- true",
+        &format!("inspect {own} --json new --html new"),
+        "profile --pprof new --svg new -- true",
+    ] {
+        run(words).stderr(contains("only one file can be "));
+    }
+    assert!(!path("new").exists());
+    assert!(fs::read(path("a.json")).unwrap() == fs::read(results()).unwrap());
+    assert!(fs::read(path("program")).unwrap() == fs::read("/bin/true").unwrap());
+    // Nor is anything run if there is nothing to read.
+    let missing = run("compare --rounds 1 --allocators glibc --input missing -- cat");
+    missing.stdout("").stderr(contains("cannot read missing: No such file"));
+}
+
 #[test]
 fn names_tell_the_form() {
     let directory = tempfile::tempdir().unwrap();

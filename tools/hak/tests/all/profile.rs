@@ -75,6 +75,27 @@ fn a_program_is_profiled_from_its_first_allocation_to_its_end() {
     }
 }
 
+/// A linked allocator's own functions are left out, however it was called; the first thread of a static program has a heap before
+/// anything is known of samples.
+#[test]
+fn programs_that_are_linked_with_it_are_profiled() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = library().with_file_name("libhakmem.a");
+    for flags in [&[][..], &["-static"], &["-static-pie"]] {
+        let program = program(directory.path(), &[&["-fno-builtin", archive.to_str().unwrap()], flags].concat());
+        let output =
+            hak().args(["profile", "--every", "16K", "--folded", "-", "--"]).arg(&program).arg("ways").output();
+        let sums = by_site(&String::from_utf8(output.unwrap().stdout).unwrap());
+        for (site, bytes) in [("mallocs", 4e6), ("callocs", 4e6), ("aligneds", 4e6), ("grown", 4e8)] {
+            assert!(sums.get(site).copied().unwrap_or(0.0) > bytes * 0.3, "{flags:?}: {site}: {sums:?}");
+        }
+        let sites = ["mallocs", "larges", "huges", "callocs", "huge_callocs", "aligneds", "huge_aligneds", "grown"];
+        let is_known = |site: &str| sites.contains(&site) || site == "[no stack]";
+        let others: f64 = sums.iter().filter(|(site, _)| !is_known(site)).map(|(_, bytes)| bytes).sum();
+        assert!(others < 2e5, "{flags:?}: {sums:?}"); // of libc's
+    }
+}
+
 /// Started without a thought of it, and not stopped; stripped, it shows by its file. Afterwards it samples no more.
 #[test]
 fn a_running_process_is_profiled() {

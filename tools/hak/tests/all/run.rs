@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! `hak run`: what it starts, and how that ends.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,6 +30,13 @@ fn the_program_runs_under_hakmem_with_its_arguments_and_exit_code() {
         .assert()
         .code(7)
         .stdout(contains(format!("{} a=b --stats", library().display())).and(contains("\n0").not()));
+}
+
+#[test]
+fn a_variable_may_have_any_bytes() {
+    let mut command = hak();
+    command.args(["run", "--library"]).arg(library()).arg("--env").arg(OsStr::from_bytes(b"A=\xff=b"));
+    command.args(["--", "sh", "-c", "printf %s \"$A\" | od -An -tx1"]).assert().success().stdout(" ff 3d 62\n");
 }
 
 #[test]
@@ -274,6 +283,8 @@ fn bad_input_is_named() {
     run(&["--library", "/proc/self/exe", "--", "true"]).code(2).stderr(contains("is not hakmem"));
     run(&["--env", "NAME", "--", "true"]).code(2).stderr(contains("NAME=VALUE"));
     run(&[]).code(2).stderr(contains("CMD"));
+    hak().args(["help", "run", "--help"]).assert().success().stdout(contains("Runs a program under hakmem"));
+    hak().args(["help", "-h"]).assert().success().stdout(contains("Usage: hak <COMMAND>"));
     hak()
         .env("HAKMEM_STATS_FILE", "x")
         .args(["run", "--stats", "--library", lib, "--", "true"])

@@ -305,7 +305,7 @@ fn where_nothing_can_be_written_any_more_the_program_goes_on() {
     command.assert().code(1).stderr(contains("the trace ends here, the program goes on: cannot write"));
     reader.join().unwrap().unwrap();
     let full = bench.command(Path::new("/dev/full"), "none").assert().code(1);
-    full.stderr(contains("cannot write /dev/full: No space left on device"));
+    full.stderr(contains("cannot write /dev/full: No space left on device")).stdout("");
 }
 
 /// On a disk that is really full; where one can be made.
@@ -313,12 +313,14 @@ fn where_nothing_can_be_written_any_more_the_program_goes_on() {
 fn on_a_full_disk_what_was_written_can_be_read() {
     let bench = Bench::new();
     let script = "mount -t tmpfs -o size=16k none \"$1\" || exit 77; shift; dir=$1; shift; \"$@\"; code=$?; \
-                  cp disk/trace copied; exit $code";
+                  cp disk/trace copied; cat /dev/zero >disk/other 2>/dev/null; \"$BINARY\" trace -o disk/none -- echo started; \
+                  echo \"$?\"; ls disk; exit $code";
     fs::create_dir(bench.path("disk")).unwrap();
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", "disk", "x", BINARY, "trace"]);
     command.arg("--library").arg(library()).args(["--output", "disk/trace", "--"]).arg(&bench.program).arg("threads");
-    let Ok(output) = command.env_remove("LD_PRELOAD").current_dir(bench.directory.path()).output() else { return };
+    command.env("BINARY", BINARY).env_remove("LD_PRELOAD");
+    let Ok(output) = command.current_dir(bench.directory.path()).output() else { return };
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.code() != Some(1) || said.contains("unshare") || said.contains("mount:") {
         assert_ne!(output.status.code(), Some(0), "it is not full");
@@ -326,6 +328,8 @@ fn on_a_full_disk_what_was_written_can_be_read() {
         return;
     }
     assert!(said.contains("the program goes on: cannot write disk/trace: No space left on device"), "{said}");
+    // What cannot be begun is no file, and the program is not started.
+    assert_eq!(String::from_utf8_lossy(&output.stdout).rsplit_once("1\n"), Some(("", "other\ntrace\n")), "{output:?}");
     let explain = hak().arg("explain").arg(bench.path("copied")).assert().code(1);
     explain.stderr(contains("it has no end, as of a trace that was ended early"));
 }

@@ -71,7 +71,7 @@ impl Tree {
             .arg(self.path("usr"))
             .env("HOME", self.0.path())
             .env_remove("XDG_CONFIG_HOME");
-        if words[0] == "install" {
+        if words[0] == "install" && words[1] != "list" {
             command.arg("--library").arg(library());
         }
         command
@@ -81,7 +81,7 @@ impl Tree {
     pub fn hak_in_root(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = hak();
         command.args(words).arg("--root").arg(self.0.path());
-        if words[0] == "install" {
+        if words[0] == "install" && words[1] != "list" {
             command.arg("--library").arg(library());
         }
         command

@@ -71,6 +71,7 @@ __attribute__((constructor(101))) static void start(void) {
   bool is_meant = config()->sample_parent == 0 || config()->sample_parent == os_parent_id();
   if (config()->sample_bytes != 0 && is_meant) sample_from_now_on(config()->sample_bytes);
   thread_prepare();
+  os_note_filter();
   os_prepare_fences(); /* for claims, while there is one thread */
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

@@ -46,7 +46,7 @@ typedef struct {
 } extent_t;
 
 /* A zone that meets more obstacles does not grow any more. */
-enum { ZONE_EXTENTS_MOST = 16 };
+enum { ZONE_EXTENTS_MOST = 1024 };
 
 typedef struct {
   const zone_kind_t *kind;

@@ -8,6 +8,7 @@
 #include "../front/strip.h"
 #include "../front/thread.h"
 #include "../os/os.h"
+#include "../slab/pool.h"
 #include "../slab/tidy.h"
 #include "../support/config.h"
 #include "../support/error.h"
@@ -57,7 +58,7 @@ static int purge_old(uint64_t now_ms, int most) {
 static void rest_if_due(bool is_awaited) {
   static uint64_t rested_ns; /* its processor time when it slept last; another such thread's: then it sleeps at once */
   uint64_t now_ns = 0;
-  bool is_due = os_thread_time(os_thread_id(), &now_ns) && now_ns - rested_ns > PAUSE_US * 1000;
+  bool is_known = os_thread_time(os_thread_id(), &now_ns), is_due = !is_known || now_ns - rested_ns > PAUSE_US * 1000;
   if (!is_due && !is_awaited) return;
   os_sleep(PAUSE_MS);
   rested_ns = now_ns;
@@ -69,7 +70,7 @@ static bool visit(void) {
   tidied_t tidied = TIDY_MORE;
   int worked = purge_old(now_ms, PURGE_STEPS), steps = worked;
   /* A filter that is installed just now had better find no gate held, see work. */
-  for (; steps < PART_STEPS && tidied != TIDY_NOTHING && os_is_unfiltered(); steps++) {
+  for (; steps < PART_STEPS && tidied != TIDY_NOTHING && !os_has_confined_itself(); steps++) {
     tidied = tidy_some(now_ms, flush_step, strip_if_unused);
     if (tidied >= TIDY_MORE) worked++;
     if (tidied != TIDY_NOTHING) rest_if_due(tidied == TIDY_AWAITED);
@@ -82,15 +83,19 @@ static bool visit(void) {
 }
 
 /* Beside this one there is one thread, or none: the first of a process counts until all
- * have ended. Where nobody says how many there are it is better not to stay. */
-static bool is_alone(void) { return os_thread_count() <= 2; }
+ * have ended. Where the system does not say how many there are, as under a filter, those count that have a heap;
+ * and if the first one has ended it is better not to stay. */
+static bool is_alone(void) {
+  uint32_t count = os_thread_count();
+  return count != 0 ? count <= 2 : thread_leader_has_ended() || pool_attached_count() <= 1;
+}
 
 /* Until there was nothing to do for some rounds. Returns whether it shall end: it is alone,
  * or the program has installed a filter of system calls. */
 static bool work(void) {
   int quiet = 0, alone_ms = 0, most = FAST_ROUNDS + (int)profile_wait(SLOW_ROUNDS);
   while (quiet < most) {
-    if (!os_is_unfiltered()) return true; /* asked first, while no gate is held: it may end this thread */
+    if (os_has_confined_itself()) return true; /* asked first, while no gate is held: it may end this thread */
     bool was_rung = bell_listen(), worked = visit();
     quiet = worked ? 0 : was_rung && quiet > FAST_ROUNDS ? FAST_ROUNDS : quiet + 1;
     int round_ms = quiet < FAST_ROUNDS ? ROUND_MS : SLOW_ROUND_MS;
@@ -107,7 +112,7 @@ static bool work(void) {
 
 static bool sleep_until_rung(void) {
   bool is_rung = false;
-  while (!is_rung && os_is_unfiltered() && !is_alone())
+  while (!is_rung && !os_has_confined_itself() && !is_alone())
     is_rung = bell_sleep(thread_leader_has_ended() ? SLOW_ROUND_MS : LOOK_MS);
   return is_rung;
 }
@@ -131,7 +136,7 @@ static void take_processors(void) {}
 #else
 static void take_processors(void) {
   cpu_set_t processors;
-  if (first_threads_processors(&processors)) sched_setaffinity(0, sizeof processors, &processors);
+  if (os_is_unfiltered() && first_threads_processors(&processors)) sched_setaffinity(0, sizeof processors, &processors);
 }
 #endif
 
@@ -183,7 +188,9 @@ static bool start_with(background_create_fn *create, bool chosen) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  if (chosen) choose_stack(&attributes), choose_schedule(&attributes), choose_processors(&attributes);
+  if (chosen) choose_stack(&attributes);
+  /* Under a filter without a call that the program's own threads do not take. */
+  if (chosen && os_is_unfiltered()) choose_schedule(&attributes), choose_processors(&attributes);
   pthread_t thread;
   bool created = create(&thread, &attributes, run, NULL) == 0;
   pthread_attr_destroy(&attributes);
@@ -195,14 +202,15 @@ static bool was_refused_lately(void) {
   return refused_ms != 0 && os_now_ms() - refused_ms < REFUSED_MS; /* not if the clock has gone back */
 }
 
-/* Not under a filter: it would make calls when the program expects none. */
+/* Not where the program has confined itself: it would make calls when the program expects none. Whose filter was there
+ * before the program, as a container's, lets it start threads and give memory back, or there would be none just now. */
 static bool may_start(void) {
   return config()->over_time == OVER_TIME_ON && atomic32_load_seq(&background.runs) == 0 && !was_refused_lately() &&
-         os_is_unfiltered();
+         !os_has_confined_itself();
 }
 
 void background_prepare(void) {
-  if (may_start()) os_fence_all_threads();
+  if (may_start() && os_is_unfiltered()) os_fence_all_threads();
 }
 
 void background_start(background_create_fn *create) {

@@ -221,6 +221,10 @@ bool os_is_unfiltered(void) {
   return !is_filtered;
 }
 
+static bool began_filtered; /* written while there is one thread */
+void os_note_filter(void) { began_filtered = !os_is_unfiltered(); }
+bool os_has_confined_itself(void) { return !began_filtered && !os_is_unfiltered(); }
+
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
   check_pages(at, bytes);
   if (!os_is_unfiltered()) return false;

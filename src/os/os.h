@@ -79,6 +79,10 @@ void os_refuse_huge_pages(void *at, size_t bytes);
  * libraries: a seccomp filter, which can be installed at any time, may end it for
  * one. The functions below ask this themselves. */
 bool os_is_unfiltered(void);
+/* Whether the process has installed a filter since it began, as far as anybody can see: under one that it began under, as
+ * in many containers, nobody can. To be noted at the start, before another thread runs; else any filter counts. */
+void os_note_filter(void);
+bool os_has_confined_itself(void);
 /* Says of each page whether it is in memory: the lowest bit of its byte. false: it
  * is not known. */
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident);

@@ -121,6 +121,21 @@ void obstacles(std::size_t distance, bool on_both_sides) {
   for (char *block : blocks) free(block);
 }
 
+/* A page at every 16 MiB behind both ends of the heap. */
+void many_obstacles() {
+  char *small = static_cast<char *>(malloc(100)), *huge = static_cast<char *>(malloc(5000000));
+  int placed = 0;
+  for (char *block : {small, huge})
+    for (std::size_t i = 1; i <= 200; i++) {
+      char *page = reinterpret_cast<char *>(reinterpret_cast<std::uintptr_t>(block) & ~std::uintptr_t{65535});
+      placed += map_nothing(page + i * 16 * kMiB, 4096, MAP_FIXED_NOREPLACE) != MAP_FAILED;
+    }
+  if (placed < 300) fail("obstacles", static_cast<std::size_t>(placed));
+  expect_heap_grows(4096);
+  free(huge);
+  free(small);
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -157,6 +172,8 @@ int main(int argc, char **argv) {
     const rlimit limit = {256 * kMiB, 256 * kMiB};
     if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (geteuid() == 0 && setuid(65534) != 0)) return 77;
     lock_all(MCL_CURRENT | MCL_FUTURE);
+  } else if (what == "many-obstacles") {
+    many_obstacles();
   } else if (what == "obstacles" && argc == 3) {
     obstacles(std::strtoul(argv[2], nullptr, 10) * kMiB, true);
   } else {

@@ -59,6 +59,7 @@ TEST(AddressSpace, SomethingLiesInTheHeapsWay) {
     expect_ok({"obstacles", mib});
   }
 }
+TEST(AddressSpace, MuchLiesInTheHeapsWay) { expect_ok({"many-obstacles"}); }
 /* Where little is reserved, the program's mappings get in between. */
 TEST(AddressSpace, SomethingLiesInTheWayOfAHeapUnderALimit) {
   for (const char *mib : {"4", "20", "100", "500", "1500"}) {

@@ -188,6 +188,23 @@ int sleepers(bool waits) {
   return say(gone() ? "gone" : "there");
 }
 
+/* Threads end that have freed all they had. */
+int ended() {
+  const std::size_t before = hak_test::resident_bytes();
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; i++)
+    threads.emplace_back([] {
+      std::vector<void *> blocks(kBlocks);
+      for (void *&block : blocks) memset(block = malloc(kBytes), 1, kBytes);
+      for (void *block : blocks) free(block);
+    });
+  for (std::thread &thread : threads) thread.join();
+  if (has_background()) say("begun");
+  comes_true([=] { return hak_test::resident_bytes() < before + kAll / 50; });
+  if (hak_test::resident_bytes() < before + kAll / 50) say("gone");
+  return comes_true([] { return tasks().all == 1; }) ? say("ended") : 3;
+}
+
 int ends() {
   Worker worker;
   if (!has_background()) return 2;
@@ -276,6 +293,7 @@ int main(int argc, char **argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "single") return single();
   if (what == "sleepers" || what == "brief") return sleepers(what == "sleepers");
+  if (what == "ended") return ended();
   if (what == "ends") return ends();
   if (what == "sleeps") return sleeps();
   if (what == "signals") return signals();

@@ -51,8 +51,9 @@ pub enum Command {
 /// Runs a program under hakmem
 ///
 /// hak becomes the program: there is no process between, so signals, the terminal and the exit code
-/// are the program's own. With --stats hak waits for the program and for what it leaves running, hands
-/// signals on to it, and ends as it ended. A program that is linked with libhakmem.a runs as it is.
+/// are the program's own; but standard input, output or error that is closed is /dev/null to it. With --stats
+/// hak waits for the program and for what it leaves running, hands signals on to it, and ends as it ended.
+/// A program that is linked with libhakmem.a runs as it is.
 ///
 /// Refused, with the reason, are programs that nothing can be preloaded into: static ones, set-uid
 /// ones, those of another C library or architecture, and those with a malloc of their own. For a

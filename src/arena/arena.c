@@ -29,6 +29,7 @@ static const zone_kind_t zone_kinds[ZONE_COUNT] = {
     [ZONE_SMALL] = {.granule_units = SUPERSLAB_UNITS,
                     .commit = map_commit_units,
                     .purge = drop_slabs,
+                    .purge_tables = map_purge_bitmaps,
                     .step_units = dense_step_units,
                     .wants_huge_pages = dense_wants_huge_pages},
     [ZONE_HUGE] = {.granule_units = SUPERSLAB_UNITS, .commit = map_commit_units, .purge = drop_pages},

@@ -54,6 +54,33 @@ static size_t purge_claimed(unit_t first, size_t units, size_t rest) {
   return purged_first + purge_claimed((unit_t)(first + half), units - half, rest);
 }
 
+/* A page of bitmaps is for several units, and rows are often shorter: what they leave goes when the SuperSlab is wholly free
+ * and clean. It is set apart as a row is. */
+static void purge_tables(uint32_t number, void (*purge)(unit_t first, size_t units)) {
+  const unit_t first = number * SUPERSLAB_UNITS;
+  stock_enter();
+  bool is_clean = (map_superslab(number)->used | map_superslab(number)->dirty) == 0;
+  if (is_clean) {
+    stock_set_apart(first, SUPERSLAB_UNITS);
+    purging.begun++;
+  }
+  arena_leave();
+  if (!is_clean) return;
+  purge(first, SUPERSLAB_UNITS);
+  stock_enter();
+  stock_put_back(first, SUPERSLAB_UNITS);
+  if (purging_goes_on()) purging.ended++; /* a child has forgotten it */
+  arena_leave();
+}
+
+static void purge_tables_beside(unit_t first, size_t units) {
+  const zone_kind_t *kind = zone_look(zone_of(first))->kind;
+  if (kind->purge_tables == NULL) return;
+  FOR_EACH_SUPERSLAB(c, first, units) {
+    if (c.mask != UINT32_MAX) purge_tables(c.number, kind->purge_tables); /* else all of it went */
+  }
+}
+
 size_t purging_until(uint64_t until_ms, size_t most, size_t calls, purging_keep_fn *keep_least, size_t keep) {
   size_t purged = 0;
   for (size_t tried = 0; tried < most && calls > 0; calls--) {
@@ -65,6 +92,7 @@ size_t purging_until(uint64_t until_ms, size_t most, size_t calls, purging_keep_
     if (units == 0) break;
     tried += units;
     purged += purge_claimed(first, units, 0);
+    purge_tables_beside(first, units);
   }
   return purged << UNIT_SHIFT;
 }

@@ -21,7 +21,10 @@ const inspect_field_t zone_inspected[4] = {
 void zones_prepare(const zone_kind_t kinds[ZONE_COUNT]) {
   for (int z = 0; z < ZONE_COUNT; z++) {
     unit_t first = the_map.zone_first[z];
-    zones[z] = (zone_t){.kind = &kinds[z], .extent_count = 1, .extents = {{first, first}}};
+    /* Of the table no more is touched than is used. */
+    zones[z].kind = &kinds[z];
+    zones[z].extent_count = 1;
+    zones[z].extents[0] = (extent_t){first, first};
   }
 }
 

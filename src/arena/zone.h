@@ -32,6 +32,8 @@ typedef struct {
   os_mapped_t (*commit)(zone_id_t zone, unit_t from, unit_t to);
   /* Gives the pages of free units, which are the caller's meanwhile, back to the system. */
   purge_t (*purge)(void *at, size_t bytes);
+  /* Gives what the tables have of free units back as well. NULL: they have nothing. */
+  void (*purge_tables)(unit_t first, size_t units);
   /* How many units the zone shall grow by, instead of so many, where less are needed; with so many in
    * use in all. NULL: that many. The arena's gate is held. */
   size_t (*step_units)(size_t step_units, size_t used_units);
@@ -45,8 +47,8 @@ typedef struct {
   unit_t first, end;
 } extent_t;
 
-/* A zone that meets more obstacles does not grow any more. */
-enum { ZONE_EXTENTS_MOST = 1024 };
+/* A zone that meets more obstacles does not grow any more: pages of the program's own, or of another library, that lie within it. */
+enum { ZONE_EXTENTS_MOST = 64 };
 
 typedef struct {
   const zone_kind_t *kind;

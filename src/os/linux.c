@@ -222,7 +222,9 @@ bool os_is_unfiltered(void) {
 }
 
 static bool began_filtered; /* written while there is one thread */
-void os_note_filter(void) { began_filtered = !os_is_unfiltered(); }
+void os_note_filter(void) {
+  if (!os_is_unfiltered()) began_filtered = true; /* else the page stays untouched */
+}
 bool os_has_confined_itself(void) { return !began_filtered && !os_is_unfiltered(); }
 
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
@@ -422,7 +424,7 @@ static bool fence(void) {
 }
 void os_prepare_fences(void) {
   int saved_errno = errno;
-  if (os_is_unfiltered()) register_for_fences();
+  if (!began_filtered) register_for_fences();
   errno = saved_errno;
 }
 bool os_fence_all_threads(void) { return counted(fence(), &os_calls.refused_membarriers); }

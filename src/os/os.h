@@ -80,7 +80,7 @@ void os_refuse_huge_pages(void *at, size_t bytes);
  * one. The functions below ask this themselves. */
 bool os_is_unfiltered(void);
 /* Whether the process has installed a filter since it began, as far as anybody can see: under one that it began under, as
- * in many containers, nobody can. To be noted at the start, before another thread runs; else any filter counts. */
+ * in many containers, nobody can. To be noted at the start, before another thread runs and before os_prepare_fences; else any filter counts. */
 void os_note_filter(void);
 bool os_has_confined_itself(void);
 /* Says of each page whether it is in memory: the lowest bit of its byte. false: it

@@ -267,6 +267,41 @@ TEST(SurplusAndDirty, GoWhereSmallBlocksAreFreedInNoOrder) {
 }
 
 /* Free pages between live blocks count, as dirty memory does, and the latter stays first. */
+/* A page of bitmaps is for four units. */
+TEST(Tables, OfWhatGoesInPiecesGoBackAsWell) {
+  if (!os_is_unfiltered()) GTEST_SKIP() << "the system does not say what is resident";
+  const unit_t spacer = arena_take(ZONE_SMALL, SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
+  const unit_t first = arena_take(ZONE_SMALL, SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
+  arena_give(first, SUPERSLAB_UNITS);
+  arena_purge(0);
+  std::vector<unit_t> runs(SUPERSLAB_UNITS / 2);
+  for (unit_t &run : runs) {
+    run = arena_take(ZONE_SMALL, 2, 1, nullptr);
+    for (unit_t unit = run; unit < run + 2; unit++) {
+      *reinterpret_cast<volatile char *>(the_map.free_bits[unit]) = 0;
+      *reinterpret_cast<volatile char *>(the_map.remote_bits[unit]) = 0;
+    }
+  }
+  const auto [lowest, highest] = std::minmax_element(runs.begin(), runs.end());
+  const size_t bytes = (*highest + 2 - *lowest) * sizeof the_map.free_bits[0];
+  auto resident = [&, at = *lowest] {
+    auto page = [](void *address) {
+      return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(address) & -os_page_bytes());
+    };
+    return hak_test::resident_pages(page(the_map.free_bits[at]), bytes) +
+           hak_test::resident_pages(page(the_map.remote_bits[at]), bytes);
+  };
+  const size_t before = resident();
+  ASSERT_GE(before, 2 * bytes / os_page_bytes() - 1);
+  for (unit_t run : runs) {
+    arena_give(run, 2);
+    arena_purge(0);
+  }
+  EXPECT_LE(resident(), before / 4);
+  arena_give(spacer, SUPERSLAB_UNITS);
+  hak__check_all();
+}
+
 TEST(Trim, LeavesSoMuchOfBothTogether) {
   if (!os_is_unfiltered()) GTEST_SKIP() << "the system does not say what is resident";
   hak_test::with_nothing_by_itself([] {

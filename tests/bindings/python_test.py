@@ -106,7 +106,8 @@ class Mistakes(unittest.TestCase):
         return {"PYTHONPATH": folder}
 
     def test_a_path_that_cannot_be_preloaded(self):
-        self.check(["-m", "hakmem", "-c", "1"], "has a blank or a colon in it", **self.copy("two words"))
+        for folder in "two words", "a$LIB":
+            self.check(["-m", "hakmem", "-c", "1"], "has a blank, a colon or a $ in it", **self.copy(folder))
 
     def test_another_processor(self):
         environment = self.copy("processor")
@@ -159,6 +160,22 @@ class Figures(unittest.TestCase):
         """
         self.assertEqual(python("-m", "hakmem", "-c", textwrap.dedent(code)), "True True True True")
 
+    def test_what_a_handler_of_a_signal_raises_arrives(self):
+        code = textwrap.dedent("""
+            import hakmem, signal
+            class Interrupt(Exception): pass
+            def handle(*_): raise Interrupt
+            signal.signal(signal.SIGALRM, handle)
+            def end(after):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, after)
+                    while True: hakmem.stats()
+                except Exception as error:
+                    return type(error).__name__
+            print({end(0.0005 + i % 40 * 0.00005) for i in range(400)})
+        """)
+        self.assertEqual(python("-m", "hakmem", "-c", code), "{'Interrupt'}")
+
     def test_the_report_at_exit(self):
         result = subprocess.run([sys.executable, "-m", "hakmem", "-c", "1"], env={**os.environ, "HAKMEM_STATS": "1"},
                                 stderr=subprocess.PIPE, text=True, check=True)
@@ -183,6 +200,11 @@ class Children(unittest.TestCase):
         self.assertEqual(self.pool("forkserver"), {True})
         self.assertEqual(self.pool("fork"), {False})
         self.assertEqual(python("-c", "import hakmem; print(hakmem.is_active())"), "True")
+
+    def test_of_one_that_was_installed(self):
+        os.environ["LD_PRELOAD"] = "/no/libhakmem-0.1.0-c9f52ce9.so:/no/libhakmem.so.0:/no/libhakmem_other.so"
+        hakmem.disable_for_children()
+        self.assertEqual(os.environ.pop("LD_PRELOAD"), "/no/libhakmem_other.so")
 
     def test_of_a_process_that_is_served(self):
         pathlib.Path("pools.py").write_text(textwrap.dedent("""

@@ -11,6 +11,8 @@ import ctypes
 import functools
 import json
 import os
+import sys
+import threading
 
 from ._library import ProblemError, library, preloaded, without
 
@@ -63,22 +65,40 @@ def is_active():
 
 
 def version():
-    """The version of the library that serves this process, such as "0.1.0"."""
+    """The version of the library that serves this process, such as "0.1.0". NotServedError: there is none."""
     return _served().hak_version().decode()
 
 
 def stats():
     """What the heap holds, what of it is resident, and the size classes in use, by their names in docs/configuration.md.
+    NotServedError: it is not hakmem's.
 
     Takes time in proportion to what is mapped, 3 to 7 milliseconds for each GiB.
     """
-    pieces = []
+    pieces, raised = [], []
 
     def write(_, text, size):
         pieces.append(ctypes.string_at(text, size))
-        return True
+        return not raised
 
-    _served().hak_stats_json(_WRITE(write), None)
+    # Python's handlers of signals run wherever it does, in `write` as well, and what they raise, such as
+    # KeyboardInterrupt, does not pass through C: it comes here, and is raised when that has returned.
+    before, thread = sys.unraisablehook, threading.get_ident()
+
+    def note(unraisable):
+        if threading.get_ident() == thread:
+            raised.append(unraisable.exc_value)
+        else:
+            before(unraisable)
+
+    served = _served()
+    sys.unraisablehook = note
+    try:
+        served.hak_stats_json(_WRITE(write), None)
+    finally:
+        sys.unraisablehook = before
+    if raised:
+        raise raised[0]
     return json.loads(b"".join(pieces))
 
 
@@ -86,6 +106,7 @@ def trim(keep_bytes=0):
     """Returns every page of free memory beyond `keep_bytes` to the system. True if there was any.
 
     What only Python's garbage collector could free is not free: gc.collect() comes first, where that matters.
+    NotServedError: it is not hakmem's.
     """
     if not isinstance(keep_bytes, int) or not 0 <= keep_bytes <= 2**63 - 1:
         raise ValueError(f"keep_bytes is a number of bytes, and {keep_bytes!r} is none")
@@ -96,13 +117,16 @@ def enable_for_children():
     """Processes that this one starts from now on are served by hakmem: of subprocess, os.exec, and multiprocessing.
 
     Those that fork without a new program (multiprocessing's start method `fork`) are as this process is. So are
-    those of a `forkserver` that runs already.
+    those of a `forkserver` that runs already. ProblemError: hakmem cannot serve any here.
     """
     os.environ["LD_PRELOAD"] = preloaded(os.environ.get("LD_PRELOAD", ""))
 
 
 def disable_for_children():
-    """Processes that this one starts from now on are not served by hakmem, unless by fork alone."""
+    """Processes that this one starts from now on are not served by hakmem, unless by fork alone.
+
+    Nor unless the whole system is (/etc/ld.so.preload).
+    """
     rest = without(os.environ.get("LD_PRELOAD", ""))
     if rest:
         os.environ["LD_PRELOAD"] = rest

@@ -34,14 +34,17 @@ def library():
         raise ProblemError(f"there is no {path}: hakmem was not installed from a wheel")
     if _machine(path) != _machine("/proc/self/exe"):
         raise ProblemError(f"{path} is for another processor than this Python")
-    if re.search("[ :]", str(path)):
-        raise ProblemError(f"LD_PRELOAD cannot name {path}, which has a blank or a colon in it: install hakmem elsewhere")
+    if re.search("[ :$]", str(path)):
+        raise ProblemError(f"LD_PRELOAD cannot name {path}, which has a blank, a colon or a $ in it: "
+                           "install hakmem elsewhere")
     return str(path)
 
 
 def without(preload):
     """The value of LD_PRELOAD without any hakmem."""
-    return ":".join(part for part in re.split("[ :]+", preload) if part and not pathlib.Path(part).name.startswith(_NAME))
+    # As it is built, or as `hak install` names it.
+    is_one = re.compile(r"libhakmem(\.so|-\d)").match
+    return ":".join(part for part in re.split("[ :]+", preload) if part and not is_one(pathlib.Path(part).name))
 
 
 def preloaded(preload):

@@ -25,7 +25,8 @@ pub type HeapStats = hakmem_sys::hak_heap_stats_t;
 /// ```
 ///
 /// As a [`GlobalAlloc`], which is unsafe to use as that trait says: besides, a block must not be used when its heap is
-/// gone. A block may be freed by [`Hakmem`](crate::Hakmem) as well.
+/// gone. A block may be freed by [`Hakmem`](crate::Hakmem) as well, but not reallocated: with an alignment above 16 it
+/// would leave its heap. Layouts are not looked at when blocks are freed.
 #[derive(Debug)]
 pub struct Heap(NonNull<hak_heap_t>);
 
@@ -35,6 +36,8 @@ unsafe impl Sync for Heap {}
 
 impl Heap {
     /// A heap without memory, which takes no more than `limit_bytes`, in whole units of 64 KiB; 0: as much as there is.
+    /// With a limit of less than that it gives no block, and it uses a unit or more for each of the sizes of blocks, of which
+    /// there are 114 up to 64 KiB.
     /// None: there is no memory, or there are too many heaps.
     pub fn new(limit_bytes: usize) -> Option<Heap> {
         NonNull::new(unsafe { hakmem_sys::hak_heap_new(limit_bytes) }).map(Heap)

@@ -50,7 +50,8 @@ unsafe impl GlobalAlloc for Hakmem {
         unsafe { alloc_then_zero(self, layout) }
     }
 
-    /// With debug assertions, a layout that is not the block's is found at once.
+    /// With debug assertions, a size that the block cannot have been asked for with is found at once; not one of the same
+    /// class, nor a wrong alignment beside a size that fits.
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let block = block.cast::<c_void>();

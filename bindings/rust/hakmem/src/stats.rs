@@ -45,7 +45,7 @@ struct Sink<'a> {
 }
 
 /// Writes the statistics, the account and a table of the size classes in use as one JSON object. `out`
-/// may allocate. Fails if `out` does.
+/// may allocate. Fails if `out` does. If that panics, the program ends: no panic passes through the allocator.
 ///
 /// ```
 /// # #[global_allocator]

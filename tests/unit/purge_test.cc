@@ -293,10 +293,18 @@ TEST(Tables, OfWhatGoesInPiecesGoBackAsWell) {
   };
   const size_t before = resident();
   ASSERT_GE(before, 2 * bytes / os_page_bytes() - 1);
+  const unit_t used = runs.back();
+  runs.pop_back();
+  volatile uint64_t &its_bits = the_map.free_bits[used][7];
+  its_bits = 0x5555;
   for (unit_t run : runs) {
     arena_give(run, 2);
     arena_purge(0);
   }
+  EXPECT_EQ(its_bits, 0x5555u) << "bits of what is in use went as well";
+  its_bits = 0;
+  arena_give(used, 2);
+  arena_purge(0);
   EXPECT_LE(resident(), before / 4);
   arena_give(spacer, SUPERSLAB_UNITS);
   hak__check_all();

@@ -50,7 +50,7 @@ static void after_fork_in_child(void) {
 /* A static program's libc may have allocated before, and the thread have a heap that knows nothing of samples. */
 static void sample_from_now_on(uint64_t mean_bytes) {
   record_start(mean_bytes);
-  heap_t *heap = the_heap != &the_null_heap ? thread_enter() : NULL;
+  heap_t *heap = thread_enter_if_any();
   if (heap == NULL) return;
   sample_notice(heap);
   thread_leave(heap);

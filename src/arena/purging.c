@@ -54,6 +54,12 @@ static size_t purge_claimed(unit_t first, size_t units, size_t rest) {
   return purged_first + purge_claimed((unit_t)(first + half), units - half, rest);
 }
 
+/* Without the gate, which every purge would take once more: a hint. */
+static HAK_LOOKS_ON bool may_be_clean(uint32_t number) {
+  const superslab_t *s = map_superslab(number);
+  return (HAK_LOOK(s->used) | HAK_LOOK(s->dirty)) == 0;
+}
+
 /* A page of bitmaps is for several units, and rows are often shorter: what they leave goes when the SuperSlab is wholly free
  * and clean. It is set apart as a row is. */
 static void purge_tables(uint32_t number, void (*purge)(unit_t first, size_t units)) {
@@ -77,7 +83,8 @@ static void purge_tables_beside(unit_t first, size_t units) {
   const zone_kind_t *kind = zone_look(zone_of(first))->kind;
   if (kind->purge_tables == NULL) return;
   FOR_EACH_SUPERSLAB(c, first, units) {
-    if (c.mask != UINT32_MAX) purge_tables(c.number, kind->purge_tables); /* else all of it went */
+    bool is_part = c.mask != UINT32_MAX; /* else all of it went */
+    if (is_part && may_be_clean(c.number)) purge_tables(c.number, kind->purge_tables);
   }
 }
 

@@ -152,6 +152,8 @@ heap_t *thread_enter(void) {
   return HAK_LIKELY(heap != &the_null_heap) && HAK_LIKELY(enter(heap)) ? heap : enter_anew();
 }
 
+heap_t *thread_enter_if_any(void) { return the_heap != &the_null_heap ? thread_enter() : NULL; }
+
 void thread_leave(heap_t *heap) {
   owner_leave(&heap->owner);
   if (HAK_UNLIKELY(the_heap != heap)) detach(heap); /* borrowed by an ended thread */
@@ -162,7 +164,7 @@ void thread_leave(heap_t *heap) {
 void thread_flush(void) {
   region_thread_flush();
   depot_send_home(); /* before the heap collects: some of it may be the thread's own */
-  heap_t *heap = the_heap != &the_null_heap ? thread_enter() : NULL;
+  heap_t *heap = thread_enter_if_any();
   if (heap != NULL) {
     flush_heap(heap);
     thread_leave(heap);

@@ -15,6 +15,8 @@ HAK_C_BEGIN
  * a thread that has ended as far as we know (its last destructors run), a heap
  * that must be given back with thread_leave. */
 heap_t *thread_enter(void);
+/* The same if it has one by now, else NULL. */
+heap_t *thread_enter_if_any(void);
 void thread_leave(heap_t *heap);
 
 /* flush_heap for the calling thread, if it has a heap. */

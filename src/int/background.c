@@ -83,8 +83,9 @@ static bool visit(void) {
 }
 
 /* Beside this one there is one thread, or none: the first of a process counts until all
- * have ended. Where the system does not say how many there are, as under a filter, those count that have a heap;
- * and if the first one has ended it is better not to stay. */
+ * have ended. Where the system does not say how many there are, as under a filter, those count that have a heap:
+ * of one that is to get its own later this one may be gone then, until the next thread is started. And if the first one
+ * has ended it is better not to stay. */
 static bool is_alone(void) {
   uint32_t count = os_thread_count();
   return count != 0 ? count <= 2 : thread_leader_has_ended() || pool_attached_count() <= 1;

@@ -40,7 +40,7 @@ static void give_slabs(owner_t *owner) {
 }
 
 static size_t give_heap(void) {
-  heap_t *heap = the_heap != &the_null_heap ? thread_enter() : NULL;
+  heap_t *heap = thread_enter_if_any();
   if (heap == NULL) return 0;
   if (!bell_has_listener()) depot_send_home(); /* nobody may come by to see that it grows old */
   remote_collect(&heap->owner, IDLE_COLLECTS); /* first: what others have freed for it is no loss of its own */

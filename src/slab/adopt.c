@@ -23,7 +23,7 @@ static bool has_too_much_elsewhere(const node_t *here) {
   return elsewhere > (int64_t)(ELSEWHERE_LEAST_BYTES + arena_needed_bytes() / 8);
 }
 
-static bool may_have_pooled(void) { return atomic32_load_relaxed(&pool.pooled_count) != 0 || pool_fork_is_pending(); }
+static bool may_have_pooled(void) { return pool_pooled_count() != 0 || pool_fork_is_pending(); }
 
 /* Of the orphanage's the last one, and only if it is half free at least: the others are lent from. */
 static unit_t slab_to_adopt(const owner_t *pooled, unsigned size_class) {

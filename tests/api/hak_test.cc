@@ -42,6 +42,7 @@ void expect_add_up(const hak_stats_t &now) {
   } while (0)
 
 bool append(void *context, const char *text, std::size_t bytes) {
+  EXPECT_EQ(text[bytes], '\0');
   static_cast<std::string *>(context)->append(text, bytes);
   return true;
 }

@@ -6,6 +6,8 @@
  *   sleepers  threads fill 256 MiB and sleep, the main thread frees all and calls nothing:
  *             "gone" when no more than a tenth is resident, else "there"
  *   brief     the same, but does not wait: "there" or "gone", whatever it is by now
+ *   ended     threads that have freed all they had end: "begun" if the background thread is there, "gone" when nearly
+ *             nothing is resident, and "ended" when it is not there any more
  *   ends      a thread works and ends, and the main thread calls nothing: "ended" when the
  *             background thread is not there any more, and "begun" when the next one is
  *   sleeps    the same with a thread that stays: "asleep" when the background thread has not

@@ -176,6 +176,16 @@ class Figures(unittest.TestCase):
         """)
         self.assertEqual(python("-m", "hakmem", "-c", code), "{'Interrupt'}")
 
+    def test_an_end_that_there_is_no_room_for(self):
+        code = textwrap.dedent("""
+            import hakmem
+            def write(text, piece): return text.tell() < 500 and text.write(piece)
+            hakmem._write = hakmem._WRITE(write)
+            try: hakmem.stats()
+            except MemoryError: print("refused")
+        """)
+        self.assertEqual(python("-m", "hakmem", "-c", code), "refused")
+
     def test_the_report_at_exit(self):
         result = subprocess.run([sys.executable, "-m", "hakmem", "-c", "1"], env={**os.environ, "HAKMEM_STATS": "1"},
                                 stderr=subprocess.PIPE, text=True, check=True)

@@ -79,7 +79,10 @@ def stats():
     """
     text = io.BytesIO()
     _served().hak_stats_json(_write, text)
-    return json.loads(text.getvalue())
+    try:
+        return json.loads(text.getvalue())
+    except ValueError:
+        raise MemoryError from None  # it has an end that there was no room for
 
 
 def trim(keep_bytes=0):

@@ -8,6 +8,7 @@
 #include "../front/sample.h"
 #include "../front/thread.h"
 #include "../int/background.h"
+#include "../int/container.h"
 #include "../observe/report.h"
 #include "../os/os.h"
 #include "../region/registry.h"
@@ -72,6 +73,7 @@ __attribute__((constructor(101))) static void start(void) {
   if (config()->sample_bytes != 0 && is_meant) sample_from_now_on(config()->sample_bytes);
   thread_prepare();
   os_note_filter();
+  container_look_at_start();
   os_prepare_fences(); /* for claims, while there is one thread */
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

@@ -83,7 +83,7 @@ static bool visit(void) {
 }
 
 /* Beside this one there is one thread, or none: the first of a process counts until all
- * have ended. Where the system does not say how many there are, as under a filter, those count that have a heap:
+ * have ended. Where the system does not say how many there are, as under a filter that hides others, those count that have a heap:
  * of one that is to get its own later this one may be gone then, until the next thread is started. And if the first one
  * has ended it is better not to stay. */
 static bool is_alone(void) {

@@ -221,11 +221,31 @@ bool os_is_unfiltered(void) {
   return !is_filtered;
 }
 
-static bool began_filtered; /* written while there is one thread */
-void os_note_filter(void) {
-  if (!os_is_unfiltered()) began_filtered = true; /* else the page stays untouched */
+/* Who is not privileged sets this to install a filter, and so does libseccomp by default. An error: it is not known. */
+static bool may_gain_privileges(void) {
+  int saved_errno = errno;
+  bool may = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0;
+  errno = saved_errno;
+  return may;
 }
-bool os_has_confined_itself(void) { return !began_filtered && !os_is_unfiltered(); }
+
+/* Written while there is one thread. */
+static enum { UNFILTERED, FILTERED_AND_TELLS, FILTERED_AND_HIDES } at_the_start;
+void os_note_filter(void) {
+  if (os_is_unfiltered()) return; /* the page stays untouched */
+  at_the_start = may_gain_privileges() ? FILTERED_AND_TELLS : FILTERED_AND_HIDES;
+}
+bool os_has_confined_itself(void) {
+  if (at_the_start == UNFILTERED) return !os_is_unfiltered();
+  return at_the_start == FILTERED_AND_TELLS && !may_gain_privileges();
+}
+bool os_hides_filters(void) { return at_the_start == FILTERED_AND_HIDES; }
+bool os_was_loaded(void) { return getauxval(AT_BASE) != 0; }
+
+/* Whether files may be looked at as the loader has looked at the program's. */
+static bool may_look_at_files(void) {
+  return os_is_unfiltered() || (at_the_start == FILTERED_AND_TELLS && os_was_loaded() && !os_has_confined_itself());
+}
 
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
   check_pages(at, bytes);
@@ -364,7 +384,7 @@ bool os_thread_time(uint32_t thread_id, uint64_t *ns) {
  * program may be about to use the number that a descriptor of ours would have. */
 uint32_t os_thread_count(void) {
   struct stat task;
-  if (fault_here() || !os_is_unfiltered()) return 0;
+  if (fault_here() || !may_look_at_files()) return 0;
   /* Not libc's stat, which other libraries interpose. */
   if (syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &task, 0) != 0 || task.st_nlink < 3) return 0;
   return (uint32_t)task.st_nlink - 2;
@@ -424,7 +444,7 @@ static bool fence(void) {
 }
 void os_prepare_fences(void) {
   int saved_errno = errno;
-  if (!began_filtered) register_for_fences();
+  if (at_the_start == UNFILTERED) register_for_fences();
   errno = saved_errno;
 }
 bool os_fence_all_threads(void) { return counted(fence(), &os_calls.refused_membarriers); }

@@ -79,10 +79,16 @@ void os_refuse_huge_pages(void *at, size_t bytes);
  * libraries: a seccomp filter, which can be installed at any time, may end it for
  * one. The functions below ask this themselves. */
 bool os_is_unfiltered(void);
-/* Whether the process has installed a filter since it began, as far as anybody can see: under one that it began under, as
- * in many containers, nobody can. To be noted at the start, before another thread runs and before os_prepare_fences; else any filter counts. */
+/* Whether the process has installed a filter since it began, as far as that can be seen. Under one that it began under, as
+ * in many containers, it has if it may not gain privileges any more, which comes before a filter; if it was not to gain any
+ * from the beginning nobody sees it. To be noted at the start, before another thread runs and before
+ * os_prepare_fences; else any filter counts. */
 void os_note_filter(void);
 bool os_has_confined_itself(void);
+/* Whether nobody sees it. */
+bool os_hides_filters(void);
+/* Whether a loader has opened, read and closed files for this program: not for a static one. */
+bool os_was_loaded(void);
 /* Says of each page whether it is in memory: the lowest bit of its byte. false: it
  * is not known. */
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident);
@@ -123,7 +129,7 @@ bool os_thread_exists(uint32_t thread_id);
  * same the thread has not run. false: it is not known. */
 bool os_thread_time(uint32_t thread_id, uint64_t *ns);
 /* How many threads this process has. One that has ended while others go on counts if it was
- * the first. 0: nobody says so. */
+ * the first. 0: nobody says so, as under a filter, but one that a dynamic program began under, and that does not hide others. */
 uint32_t os_thread_count(void);
 /* Gives the calling thread a name, of at most 15 bytes, which debuggers and ps(1) show. A hint. */
 void os_name_thread(const char *name);

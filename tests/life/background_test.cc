@@ -44,15 +44,17 @@ TEST(Background, AProcessWhoseFirstThreadHasEndedEndsWithItsLast) { expect_says(
 
 /* As in many containers. It kills for what no other allocator calls, nor its threads. */
 TEST(Background, IsThereUnderAFilterThatWasThereBefore) {
-  for (const char *way : {"ended", "leader", "child"}) {
-    hak_test::Outcome outcome = hak_test::run({HELPER_filtered_program, HELPER_background_program, way}, {kPreload});
-    if (outcome.exited_with(77)) GTEST_SKIP() << "no filter can be installed here";
-    EXPECT_TRUE(outcome.exited_with(0)) << way << ": " << outcome.describe();
-    EXPECT_EQ(outcome.out, way == std::string("ended")    ? "begun\ngone\nended\n"
-                           : way == std::string("leader") ? "exit with signals\n"
-                                                          : "1 thread\n1 of the allocator\n")
-        << outcome.describe();
-  }
+  for (const char *may : {"confined", "free"})
+    for (const char *way : {"ended", "leader", "child"}) {
+      hak_test::Outcome outcome = hak_test::run({HELPER_filtered_program, may, HELPER_background_program, way},
+                                                {kPreload});
+      if (outcome.exited_with(77)) GTEST_SKIP() << "no filter can be installed here";
+      EXPECT_TRUE(outcome.exited_with(0)) << way << ": " << outcome.describe();
+      EXPECT_EQ(outcome.out, way == std::string("ended")    ? "begun\ngone\nended\n"
+                             : way == std::string("leader") ? "exit with signals\n"
+                                                            : "1 thread\n1 of the allocator\n")
+          << outcome.describe();
+    }
 }
 
 TEST(Background, IdsOfTheProcessCanBeSet) { expect_says("set\n", "ids"); }

@@ -3,7 +3,8 @@
  * seccomp_program FILTER ACTION PLUGIN CASE prints "ok" if it lives through the case.
  *
  *   FILTER  unusual: kills on calls that sandboxes do not expect from an allocator
- *           positive: kills on all but what the C library's malloc and threads need
+ *           positive: kills on all but what the C library's malloc, threads and libraries need
+ *           closed: the same without files, and so without libraries
  *   ACTION  kill: as sandboxes do; trap: says which call it was, and exits with 1
  *   PLUGIN  a library whose malloc is bound to the C library's
  *
@@ -81,20 +82,20 @@ static const long usual[] = {
     SYS_getrandom,
     SYS_sched_getaffinity,
     SYS_writev,
-    SYS_openat,
-    SYS_read,
-    SYS_pread64,
-    SYS_close,
-    SYS_newfstatat,
-    SYS_fstat,
     SYS_prlimit64,
     SYS_prctl,
     SYS_restart_syscall,
 };
+static const long usual_with_files[] = {SYS_openat, SYS_read, SYS_pread64, SYS_close, SYS_newfstatat, SYS_fstat};
 
 static const long unusual[] = {SYS_mincore, SYS_process_vm_readv, SYS_process_vm_writev, SYS_membarrier, SYS_mbind};
 
-static void shut_in(int positive, unsigned punishment) {
+/* All of the calls are allowed, or get `result`. */
+static void on_calls(const long *numbers, size_t count, unsigned result) {
+  for (size_t i = 0; i < count; i++) on_call(numbers[i], result);
+}
+
+static void shut_in(const char *filter, unsigned punishment) {
   static const unsigned mremap_flags[] = {0, MREMAP_MAYMOVE};
   static const unsigned advices[] = {MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE};
   static const unsigned signals[] = {SIGABRT};
@@ -103,13 +104,15 @@ static void shut_in(int positive, unsigned punishment) {
   on_argument(SYS_mremap, 3, mremap_flags, 2, punishment);
   on_argument(SYS_madvise, 2, advices, 4, punishment);
   on_argument(SYS_clock_gettime, 0, clocks, 4, punishment);
-  if (positive) {
-    on_argument(SYS_tgkill, 2, signals, 1, punishment);
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) on_call(usual[i], SECCOMP_RET_ALLOW);
-    answer(punishment);
-  } else {
-    for (size_t i = 0; i < sizeof unusual / sizeof *unusual; i++) on_call(unusual[i], punishment);
+  if (strcmp(filter, "unusual") == 0) {
+    on_calls(unusual, sizeof unusual / sizeof *unusual, punishment);
     answer(SECCOMP_RET_ALLOW);
+  } else {
+    on_argument(SYS_tgkill, 2, signals, 1, punishment);
+    on_calls(usual, sizeof usual / sizeof *usual, SECCOMP_RET_ALLOW);
+    if (strcmp(filter, "positive") == 0)
+      on_calls(usual_with_files, sizeof usual_with_files / sizeof *usual_with_files, SECCOMP_RET_ALLOW);
+    answer(punishment);
   }
   struct sock_fprog program = {length, code};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) exit(77);
@@ -291,9 +294,11 @@ static const struct {
   void (*run)(void);
 } cases[] = {
     {"every-size", every_size},
+    {"cold-every-size", every_size},
     {"zeroed", zeroed},
     {"resized", resized},
     {"threads", threads},
+    {"cold-threads", threads},
     {"sleepers", sleepers},
     {"given-back", given_back},
     {"forked", forked},
@@ -315,11 +320,13 @@ int main(int argc, char **argv) {
   *(void **)&plugin_malloc = dlsym(plugin, "plugin_malloc");
   /* From then on what is not hakmem's may be the C library's. */
   if (strcmp(argv[4], "foreign") == 0 || strncmp(argv[4], "awake-", 6) == 0) free(opaque(plugin_malloc(100)));
-  warm_up();
+  static char output[4096]; /* the C library's own would ask for the file */
+  setvbuf(stdout, output, _IOFBF, sizeof output);
+  if (strncmp(argv[4], "cold-", 5) != 0) warm_up();
   int traps = strcmp(argv[2], "trap") == 0;
   struct sigaction action = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO};
   if (traps) sigaction(SIGSYS, &action, NULL);
-  shut_in(strcmp(argv[1], "positive") == 0, traps ? SECCOMP_RET_TRAP : SECCOMP_RET_KILL_PROCESS);
+  shut_in(argv[1], traps ? SECCOMP_RET_TRAP : SECCOMP_RET_KILL_PROCESS);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     if (strcmp(cases[i].name, argv[4]) == 0) {
       cases[i].run();

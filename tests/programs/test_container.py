@@ -1,11 +1,12 @@
 """In a control group whose memory ends: programs that live under hakmem, and are killed without it.
 
-Usage: test_container.py python|phases|threads [PROGRAM]
+Usage: test_container.py python|phases|threads [WORD... PROGRAM]
 
   python            reads records into large buffers, keeps a small key of each, and goes on to larger
                     buffers: the C library's heap keeps the gaps between the keys, and grows
   phases, threads   the program `limited_program phases`, without a second thread and with one: it
-                    lives because hakmem looks at the group, and is killed with HAKMEM_INT=off
+                    lives because hakmem looks at the group, and is killed with HAKMEM_INT=off. The words
+                    before it start it under a filter of system calls (tests/life/filtered_program.c)
 
 Needs a memory controller, of version 1 or 2, in which groups can be made: mostly by root, outside of
 containers. The group lies below our own, and is removed afterwards.

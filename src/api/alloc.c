@@ -114,15 +114,15 @@ static HAK_NOINLINE void free_any(void *block, uint32_t word) {
 static HAK_NOINLINE void free_sampled(void *block, uint32_t word) {
   if (!boundary_free_sampled(block, word)) free_any(block, word);
 }
-static HAK_NOINLINE void free_unsampled(void *block, uint32_t word) {
-  if (!boundary_free_quickly(block, word)) free_any(block, word);
+static HAK_NOINLINE void free_unsampled(heap_t *heap, void *block, uint32_t word) {
+  if (!boundary_free_quickly(heap, block, word)) free_any(block, word);
 }
 
 void alloc_free_slow(void *block, size_t difference, heap_t *heap) {
   /* Somebody may have set the bit since; no word has it. */
   uint32_t word = ((uint32_t)difference ^ heap->id_word) & ~HEAP_SAMPLES;
   if (HAK_LIKELY(!sample_may_be_on(heap))) {
-    if (!boundary_keeps(heap, word_kind(word))) free_unsampled(block, word);
+    if (!boundary_keeps(heap, word_kind(word))) free_unsampled(heap, block, word);
     else if (!boundary_keep(heap, block, word)) free_any(block, word);
   } else if (!sample_free_quickly(heap, block, difference ^ HEAP_SAMPLES)) {
     free_sampled(block, word);

@@ -109,8 +109,7 @@ void boundary_free(void *block, uint32_t word) {
   bell_ring();
 }
 
-bool boundary_free_quickly(void *block, uint32_t word) {
-  heap_t *heap = the_heap;
+bool boundary_free_quickly(heap_t *heap, void *block, uint32_t word) {
   return word_owner(word) != heap->owner.id && remote_free_quickly(&heap->owner, block, word);
 }
 

@@ -37,8 +37,8 @@ HAK_INLINE bool boundary_keep(heap_t *heap, void *block, uint32_t word) {
   return word_owner(word) != 0 && !magazines_may_have_shared() && magazine_push(heap, word_kind(word), block);
 }
 /* The same for one that goes home, when all there is to do is to add it to
- * the outbox, or to send it alone. false: it has not been freed. The thread has a heap, which does not sample. */
-bool boundary_free_quickly(void *block, uint32_t word);
+ * the outbox, or to send it alone. false: it has not been freed. The heap is the thread's, and does not sample. */
+bool boundary_free_quickly(heap_t *heap, void *block, uint32_t word);
 /* The same for a thread that samples, or is to, or has no heap. A block of its own may be freed, too. */
 bool boundary_free_sampled(void *block, uint32_t word);
 

@@ -37,7 +37,13 @@ typedef struct {
 } outbox_entry_t;
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "where `left` is in `key`");
 
-enum { OUTBOX_ENTRIES = 128, OUTBOX_PARCELS = 16, ROOMY_ENTRIES = 8, MOSTLY_FREE_MOST = 12 };
+enum {
+  OUTBOX_ENTRIES_LOG2 = 7,
+  OUTBOX_ENTRIES = 1 << OUTBOX_ENTRIES_LOG2,
+  OUTBOX_PARCELS = 16,
+  ROOMY_ENTRIES = 8,
+  MOSTLY_FREE_MOST = 12
+};
 typedef struct {
   outbox_entry_t entries[OUTBOX_ENTRIES];
 } outbox_t;
@@ -115,10 +121,10 @@ typedef struct owner {
   uint64_t listed[(MID_CLASS_END + 63) / 64]; /* a bit for each list that is not empty */
   /* What the thread has freed of others' blocks, in the metadata; NULL before the first. The
    * parcels that are being packed, by number, 0 for none; how many these are, whether packing
-   * them is in vain, and how often entries were in each other's way: remote.c. Empty ones, and how many: parcel.h. */
+   * them, or the entries, is in vain, and how often entries were in each other's way: remote.c. Empty ones, and how many: parcel.h. */
   outbox_t *outbox;
   uint32_t parcels[OUTBOX_PARCELS], parcel_count;
-  uint16_t scattered, evictions;
+  uint16_t scattered, sparse, evictions;
   uint32_t spare_parcels, spare_count;
   uint8_t roomy[ROOMY_ENTRIES], roomy_turn; /* entries that may hold more than others, the last ones; remote.c */
 } owner_t;

@@ -112,17 +112,6 @@ size_t batch_send(owner_t *owner, unsigned size_class, void *const *blocks, size
 
 /* ---- Flush -----------------------------------------------------------------------*/
 
-/* A block of the magazine whose word is not our own: of a slab that is another's,
- * or one that is gone, which only a second free can have brought. */
-static void flush_stray(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
-  if (word_owner(word) != 0 && word_owner(word) != owner->id && word_kind(word) == size_class &&
-      !size_class_is_single(size_class)) {
-    /* A claimer waits for no gate, as a new outbox may have to. */
-    if (owner->puts_aside) remote_free_directly(block, word);
-    else remote_free(owner, block, word);
-  } else error_note(ERROR_DOUBLE_FREE, block, size_classes[size_class].block_bytes, 0);
-}
-
 static bool is_lent(const owner_t *owner, unsigned size_class, uint32_t word) {
   return size_class_is_shared(size_class) && word_kind(word) == size_class && orphanage_has_id(owner, word_owner(word));
 }
@@ -179,6 +168,26 @@ HAK_INLINE size_t flush_row(owner_t *owner, unsigned size_class, void *const *bl
   return 1;
 }
 
+/* Blocks of the magazine of which the first has a word that is not our own: of a slab that is another's,
+ * or one that is gone, which only a second free can have brought. Returns how many at the front were dealt with. */
+static size_t flush_strays(owner_t *owner, unsigned size_class, void *const *blocks, size_t count, uint32_t word) {
+  const size_t block_bytes = size_classes[size_class].block_bytes;
+  if (word_owner(word) == 0 || word_owner(word) == owner->id || word_kind(word) != size_class ||
+      size_class_is_single(size_class)) {
+    error_note(ERROR_DOUBLE_FREE, blocks[0], block_bytes, 0);
+    return 1;
+  }
+  row_t row = row_of(size_class, blocks, count);
+  if (HAK_UNLIKELY(row.count == 0)) {
+    error_note(ERROR_INTERIOR_FREE, blocks[0], block_bytes, 0);
+    return 1;
+  }
+  /* A claimer waits for no gate, as a new outbox may have to. */
+  if (owner->puts_aside) remote_free_row_directly(size_class, row.slab, row.word, row.bits);
+  else remote_free_row(owner, size_class, row.slab, row.word, row.bits, row.count);
+  return row.count;
+}
+
 /* Of slabs that threads share, as many of the first blocks as are: home in one visit. Where the gate is shut, or the slab
  * is another's by now, or gone, by its remote bits. Returns how many. */
 static size_t flush_lent(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
@@ -199,8 +208,7 @@ static size_t flush_lent(owner_t *owner, unsigned size_class, void *const *block
 static HAK_NOINLINE size_t flush_others(owner_t *owner, unsigned size_class, void *const *blocks, size_t count,
                                         uint32_t word) {
   if (is_lent(owner, size_class, word)) return flush_lent(owner, size_class, blocks, count);
-  flush_stray(owner, size_class, blocks[0], word);
-  return 1;
+  return flush_strays(owner, size_class, blocks, count, word);
 }
 
 void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {

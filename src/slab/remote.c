@@ -128,11 +128,10 @@ static parcel_t *parcel_for(owner_t *self, uint32_t owner) {
   return parcel;
 }
 
-/* The entry leaves the outbox. */
-static void send(owner_t *self, outbox_entry_t *from) {
+/* The entry leaves the outbox. `more`: so many blocks more are in it than it has room for. */
+static void send(owner_t *self, outbox_entry_t *from, size_t more) {
   outbox_entry_t entry = *from;
-  size_t block_bytes = size_classes[entry.size_class].block_bytes;
-  unsigned blocks = entry_room(block_bytes) - entry.left;
+  size_t block_bytes = size_classes[entry.size_class].block_bytes, blocks = entry_room(block_bytes) - entry.left + more;
   uint32_t now = atomic32_load_relaxed(map_word(entry.slab));
   from->bits = 0;
   from->left = 0;
@@ -176,13 +175,13 @@ static void note_roomy(owner_t *self, const outbox_entry_t *entry) {
   uint8_t *turn = &self->roomy[self->roomy_turn++ % ROOMY_ENTRIES];
   outbox_entry_t *old = &self->outbox->entries[*turn];
   *turn = (uint8_t)(entry - self->outbox->entries);
-  if (old->bits != 0 && is_roomy(size_classes[old->size_class].block_bytes)) send(self, old);
+  if (old->bits != 0 && is_roomy(size_classes[old->size_class].block_bytes)) send(self, old, 0);
 }
 
 /* An entry's key, but for `left`. The class is in it: a block that was freed twice waits here,
  * and its slab has been made anew since, with another one. */
-HAK_INLINE uint64_t key_of(const slab_place_t *place, unsigned size_class) {
-  return place->slab | (uint64_t)place->bitmap_word << 32 | (uint64_t)size_class << 48;
+HAK_INLINE uint64_t key_of(unit_t slab, unsigned word, unsigned size_class) {
+  return slab | (uint64_t)word << 32 | (uint64_t)size_class << 48;
 }
 HAK_INLINE bool has_key(const outbox_entry_t *entry, uint64_t key) { return (entry->key ^ key) << 8 == 0; }
 
@@ -193,14 +192,11 @@ HAK_INLINE bool find_place_or_report(const void *address, unsigned size_class, s
   return false;
 }
 
-static void deliver_block(const slab_place_t *place, unsigned size_class) {
-  deliver(place->slab, size_class, place->bitmap_word, place->bit);
-}
-
 /* false: the entry is another's, the block the last that it has room for, or freed twice. */
 HAK_INLINE bool add_bit(outbox_entry_t *entry, const slab_place_t *place, unsigned size_class) {
   uint64_t bits = entry->bits | place->bit, key = entry->key;
-  if (!has_key(entry, key_of(place, size_class)) || key >> 56 <= 1 || bits == entry->bits) return false;
+  if (!has_key(entry, key_of(place->slab, place->bitmap_word, size_class)) || key >> 56 <= 1 || bits == entry->bits)
+    return false;
   entry->bits = bits;
   entry->key = key - ((uint64_t)1 << 56);
   return true;
@@ -224,10 +220,11 @@ static bool goes_alone(const owner_t *self) {
   return max_size(self->scattered, self->sparse) >= SCATTERED && atomic64_load_relaxed(&self->remote_frees) % 16 != 0;
 }
 
-static void deliver_alone(owner_t *self, const slab_place_t *place, unsigned size_class) {
-  atomic64_add_alone(&self->remote_frees, 1);
-  HAK_PROBE(remote, map_address(place->slab), size_classes[size_class].block_bytes, place->bit);
-  deliver_block(place, size_class);
+/* `bits` of the place's word, `count`. */
+static void deliver_alone(owner_t *self, unit_t slab, unsigned size_class, unsigned word, uint64_t bits, size_t count) {
+  atomic64_add_alone(&self->remote_frees, count);
+  HAK_PROBE(remote, map_address(slab), size_classes[size_class].block_bytes, bits);
+  deliver(slab, size_class, word, bits);
 }
 
 /* Where entries are in each other's way, most blocks take no more than this. Apart, so that the others pay nothing for
@@ -235,10 +232,11 @@ static void deliver_alone(owner_t *self, const slab_place_t *place, unsigned siz
  * just written, for which a processor waits until they are done. */
 static HAK_NOINLINE bool deliver_quickly(owner_t *self, const outbox_entry_t *entry, slab_place_t place,
                                          unsigned size_class) {
-  bool is_alone = entry->bits != 0 && !has_key(entry, key_of(&place, size_class)) && goes_alone(self);
+  bool is_alone = entry->bits != 0 && !has_key(entry, key_of(place.slab, place.bitmap_word, size_class)) &&
+                  goes_alone(self);
   if (is_alone) {
     note_eviction(self);
-    deliver_alone(self, &place, size_class);
+    deliver_alone(self, place.slab, size_class, place.bitmap_word, place.bit, 1);
   }
   return is_alone;
 }
@@ -260,24 +258,21 @@ bool remote_free_quickly(owner_t *self, void *address, uint32_t word) {
   return is_added || is_delivered;
 }
 
-void remote_free(owner_t *self, void *address, uint32_t word) {
-  unsigned size_class = word_kind(word);
-  slab_place_t place;
-  if (!find_place_or_report(address, size_class, &place)) return;
+void remote_free_row(owner_t *self, unsigned size_class, unit_t slab, unsigned word, uint64_t bits, size_t count) {
   if (self->outbox == NULL && !make_outbox(self)) {
-    deliver_block(&place, size_class);
+    deliver(slab, size_class, word, bits);
     return;
   }
-  outbox_entry_t *entry = entry_for(self, place.slab, place.bitmap_word);
-  uint64_t key = key_of(&place, size_class);
+  outbox_entry_t *entry = entry_for(self, slab, word);
+  uint64_t key = key_of(slab, word, size_class);
   if (entry->bits != 0 && !has_key(entry, key)) {
     note_eviction(self);
     if (HAK_UNLIKELY(goes_alone(self))) {
-      deliver_alone(self, &place, size_class);
+      deliver_alone(self, slab, size_class, word, bits, count);
       return;
     }
     note_entry(self, entry);
-    send(self, entry);
+    send(self, entry, 0);
   }
   if (entry->bits == 0) {
     size_t block_bytes = size_classes[size_class].block_bytes;
@@ -285,19 +280,33 @@ void remote_free(owner_t *self, void *address, uint32_t word) {
     *entry = (outbox_entry_t){.key = key | (uint64_t)entry_room(block_bytes) << 56};
     self->outbox_count++;
   }
-  if (HAK_UNLIKELY((entry->bits & place.bit) != 0)) {
-    error_note(ERROR_DOUBLE_FREE, address, size_classes[size_class].block_bytes, 0);
-    return;
+  uint64_t twice = entry->bits & bits;
+  if (HAK_UNLIKELY(twice != 0)) {
+    slab_report_twice(slab, size_class, word, twice);
+    count -= bits_count(twice);
+    if (count == 0) return;
   }
-  entry->bits |= place.bit;
-  entry->left--;
-  if (entry->left == 0) send(self, entry);
+  size_t left = entry->left;
+  entry->bits |= bits;
+  entry->left = (uint8_t)(left - min_size(count, left));
+  if (count >= left) send(self, entry, count - left);
+}
+
+void remote_free_row_directly(unsigned size_class, unit_t slab, unsigned word, uint64_t bits) {
+  deliver(slab, size_class, word, bits);
+}
+
+void remote_free(owner_t *self, void *address, uint32_t word) {
+  unsigned size_class = word_kind(word);
+  slab_place_t place;
+  if (find_place_or_report(address, size_class, &place))
+    remote_free_row(self, size_class, place.slab, place.bitmap_word, place.bit, 1);
 }
 
 void remote_free_directly(void *address, uint32_t word) {
   unsigned size_class = word_kind(word);
   slab_place_t place;
-  if (find_place_or_report(address, size_class, &place)) deliver_block(&place, size_class);
+  if (find_place_or_report(address, size_class, &place)) deliver(place.slab, size_class, place.bitmap_word, place.bit);
 }
 
 void remote_post(owner_t *self) {
@@ -307,7 +316,7 @@ void remote_post(owner_t *self) {
 
 void remote_flush(owner_t *self) {
   for (size_t i = 0; self->outbox_count > 0; i++)
-    if (self->outbox->entries[i].bits != 0) send(self, &self->outbox->entries[i]);
+    if (self->outbox->entries[i].bits != 0) send(self, &self->outbox->entries[i], 0);
   remote_post(self);
   self->evictions = 0;
 }

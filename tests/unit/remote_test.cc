@@ -71,6 +71,50 @@ TEST_F(Remote, BlocksOfOneWordTravelTogether) {
   EXPECT_TRUE(remote_has_pending(a));
 }
 
+/* A magazine's blocks of one word go home in one step, however many more they are than an entry has room for; in no order, too. */
+TEST_F(Remote, BlocksOfAMagazineTravelInRows) {
+  const unsigned k = size_class_of(1024);
+  const size_t count = size_classes[k].capacity;
+  hak_test::Random random(5);
+  for (bool in_order : {true, false}) {
+    auto blocks = a.refill(k, count);
+    std::sort(blocks.begin(), blocks.end());
+    unit_t slab = slab_of(blocks[0]);
+    ASSERT_EQ(slab, slab_of(blocks.back()));
+    auto before = record(slab).slab.free_count;
+    const uint64_t frees = atomic64_load_relaxed(&b->remote_frees);
+    if (!in_order)
+      for (size_t i = blocks.size() - 1; i > 0; i--) std::swap(blocks[i], blocks[random.below(i + 1)]);
+    batch_flush(b, k, blocks.data(), blocks.size());
+    EXPECT_EQ(b->outbox_count, 0u) << "an entry holds more than it has room for";
+    remote_flush(b);
+    EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees) - frees, count);
+    remote_collect(a, SIZE_MAX);
+    EXPECT_EQ(record(slab).slab.free_count, before + count);
+    slab_check(a);
+  }
+}
+
+/* What waits already is told of, block by block; the others of its row go home. */
+TEST_F(Remote, OfARowThatWaitsInPartTheRestGoesHome) {
+  const unsigned k = size_class_of(256);
+  auto blocks = a.refill(k, 12);
+  std::sort(blocks.begin(), blocks.end());
+  const uint64_t frees = atomic64_load_relaxed(&b->remote_frees), errors = error_count();
+  free_as(b, blocks[3]);
+  auto *settings = const_cast<config_t *>(config());
+  settings->abort_on_error = false;
+  batch_flush(b, k, blocks.data(), blocks.size());
+  error_settle();
+  settings->abort_on_error = true;
+  EXPECT_EQ(error_count() - errors, 1u);
+  EXPECT_EQ(b->outbox_count, 1u);
+  remote_flush(b);
+  EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees) - frees, 12u);
+  remote_collect(a, SIZE_MAX);
+  slab_check(a);
+}
+
 /* Words of the same owner travel together, and touch none of its slabs' tables. */
 TEST_F(Remote, WordsOfOneOwnerTravelInAParcel) {
   constexpr size_t kBlocks = size_t{PARCEL_ENTRIES} * 64;

@@ -16,7 +16,7 @@
 HAK_C_BEGIN
 
 enum {
-  RESIDENCY_PAGES = 1024, /* looked at together; a byte of stack each */
+  RESIDENCY_PAGES = 512, /* looked at together; a byte of stack each */
   RESIDENCY_STEP = 16,
 };
 #define RESIDENCY_ALL_BYTES HAK_MIB(128)

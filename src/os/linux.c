@@ -266,7 +266,7 @@ bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
 
 /* By asking on which node each page lies: EFAULT says that it is the page of zeroes. */
 bool os_unmark_zero_pages(void *at, size_t bytes, size_t step, unsigned char *resident) {
-  enum { AT_ONCE = 64 };
+  enum { AT_ONCE = 32 };
   size_t page = os_page_bytes(), pages = bytes / page;
   void *asked[AT_ONCE];
   int node[AT_ONCE];

@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <malloc.h>
 #include <numeric>
 #include <pthread.h>
 #include <string>
@@ -104,6 +105,36 @@ TEST(Threads, WhatAThreadLeftIsUsedByTheNext) {
   EXPECT_LE(resident_bytes(), before + 16 * kMiB) << "bytes resident while 500 blocks of 64 bytes are live";
   for (void *block : left) free(block);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* All of it, and the statistics, work on the smallest stack that a thread can have, as under the C library. */
+TEST(Threads, SmallestStacksWillDo) {
+  const auto work = [](void *) -> void * {
+    void *blocks[100];
+    for (int round = 0; round < 200; round++) {
+      for (std::size_t i = 0; i < 100; i++) blocks[i] = malloc(static_cast<std::size_t>(round) * 37 % 5000 + i * 40);
+      for (void *block : blocks) free(block);
+    }
+    for (std::size_t bytes = 1; bytes < (8u << 20); bytes *= 2)
+      free(realloc(realloc(malloc(bytes), 2 * bytes), 8 * bytes));
+    free(memalign(4096, 10));
+    free(calloc(1000, 1000));
+    malloc_trim(0);
+    return mallinfo2().arena > 0 ? nullptr : blocks;
+  };
+  pthread_attr_t smallest;
+  pthread_attr_init(&smallest);
+  ASSERT_EQ(pthread_attr_setstacksize(&smallest, static_cast<std::size_t>(PTHREAD_STACK_MIN)), 0);
+  for (int i = 0; i < 20; i++) {
+    pthread_t thread;
+    ASSERT_EQ(pthread_create(&thread, &smallest, work, nullptr), 0);
+    void *failed = nullptr;
+    pthread_join(thread, &failed);
+    EXPECT_EQ(failed, nullptr);
+  }
+  pthread_attr_destroy(&smallest);
+}
+#endif
 
 TEST(Threads, EndInAnyOrder) {
   for (std::uint64_t round = 0; round < 5; round++) {

@@ -62,7 +62,22 @@ static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *
   return true;
 }
 
+static bool is_dirty_mostly(unit_t first, size_t units) { return dirty_count(first, units) > units / 2; }
+
+/* What large blocks have left, of a program whose blocks have all grown to huge ones, would lie there while the huge zone grows.
+ * The contrary is not done: slabs would lie between huge blocks for ever. */
+static bool take_what_large_left(size_t units, size_t align_units, unit_t *first) {
+  size_t dirty;
+  if (dirty_units() < units || zone_find(ZONE_HUGE, units, align_units) != 0) return false;
+  *first = zone_find(ZONE_SMALL, units, align_units);
+  return *first != 0 && is_dirty_mostly(*first, units) && stock_take(*first, units, &dirty);
+}
+
 static bool take_from_any(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
+  if (zone == ZONE_HUGE && take_what_large_left(units, align_units, first)) {
+    *is_zero = false;
+    return true;
+  }
   if (take_from(zone, units, align_units, first, is_zero)) return true;
   for (zone_id_t other = 0; other < ZONE_COUNT; other++)
     if (other != zone && take_from(other, units, align_units, first, is_zero)) return true;
@@ -212,8 +227,6 @@ static void give(unit_t first, size_t units, bool is_clean) {
 }
 void arena_give(unit_t first, size_t units) { give(first, units, false); }
 void arena_give_clean(unit_t first, size_t units) { give(first, units, true); }
-
-static bool is_dirty_mostly(unit_t first, size_t units) { return dirty_count(first, units) > units / 2; }
 
 /* Where a run that grows by so much is better copied to, as that is dirty, than extended into what is not, beside which
  * that would stay resident; 0: nowhere. Not one that grows by little: to copy it takes longer than to fault that in. */

@@ -40,8 +40,10 @@ class Arena : public testing::Test {
     unit_t first = arena_take(zone, units, align_units, &reads_as_zero);
     if (zero != nullptr) *zero = reads_as_zero;
     if (first == 0) return 0;
-    EXPECT_GE(first, the_map.zone_first[zone]);
-    EXPECT_LE(first + units, hak_test::zone_end(zone));
+    const zone_id_t where = zone_of(first);
+    EXPECT_TRUE(where == zone || zone == ZONE_HUGE) << "a slab between huge blocks";
+    EXPECT_GE(first, the_map.zone_first[where]);
+    EXPECT_LE(first + units, hak_test::zone_end(where));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(map_address(first)) % (align_units * UNIT_BYTES), 0u) << "not aligned";
     for (size_t i = 0; reads_as_zero && i < units; i++)
       EXPECT_TRUE(is_zero(map_address(first + i), UNIT_BYTES)) << "unit " << i << " was promised to be zero";
@@ -402,6 +404,7 @@ TEST_F(Arena, PurgesUpToTheVeryEndOfAZone) {
     EXPECT_EQ(arena_usage().dirty, 0u);
     hak_test::write_words(before, 80, 0);
     arena_give(before, 80);
+    arena_purge(0); /* a huge run would be had from what is dirty */
   }
 }
 
@@ -438,6 +441,23 @@ TEST_F(Arena, WhatGrowsByMuchMovesWhereDirtyUnitsWait) {
   held[run].units = 10;
   give(take(ZONE_SMALL, 17));
   EXPECT_TRUE(extend(run, 18)) << "what it grows into is dirty";
+}
+
+/* As when all blocks of a program grow beyond the large sizes. */
+TEST_F(Arena, HugeRunsTakeWhatLargeOnesHaveLeftDirty) {
+  arena_purge(0);
+  const unit_t end = take(ZONE_SMALL, 1), large = take(ZONE_SMALL, 90);
+  give(take(ZONE_HUGE, 64, 32));
+  const unit_t behind = take(ZONE_SMALL, 1);
+  give(large);
+  EXPECT_EQ(zone_of(take(ZONE_HUGE, 64, 32)), ZONE_HUGE) << "there is a gap";
+  const unit_t huge = take(ZONE_HUGE, 48);
+  EXPECT_EQ(zone_of(huge), ZONE_SMALL) << "what is dirty stays beside it";
+  EXPECT_EQ(zone_of(take(ZONE_HUGE, 64, 32)), ZONE_HUGE) << "it is too short";
+  give(huge);
+  arena_purge(0);
+  EXPECT_EQ(zone_of(take(ZONE_HUGE, 48)), ZONE_HUGE) << "nothing is dirty there";
+  (void)end, (void)behind;
 }
 
 /* Who frees a block reads the one, who takes the gate writes the other. */

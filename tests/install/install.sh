@@ -12,6 +12,10 @@ library=$(dirname "$(find "$work/prefix" -name libhakmem.a)")
   { echo "the header or the man page is not installed"; exit 1; }
 cmp "$here/../../LICENSE" "$work/prefix/share/doc/hakmem/LICENSE"
 
+# Without a folder to build into, that would be /.
+said=$("$here/../../scripts/build-hak" 2>&1) && { echo "scripts/build-hak without a folder succeeds"; exit 1; }
+[ "$said" = "usage: scripts/build-hak BUILD" ] || { echo "scripts/build-hak without a folder says: $said"; exit 1; }
+
 # The tool, where scripts/build-hak has built it: a build tree with files in its place
 cmake -S "$here/../.." -B "$work/tool" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
 install_tool() { cmake --install "$work/tool" --component hak --prefix "$work/tool-prefix" >/dev/null; }

@@ -26,9 +26,9 @@ fail() {
 
 # built_from TREE OUT: with the tool as scripts/build-hak or the tests of the tool have built it, if they have.
 built_from() {
-  local arguments=(--tool "$work/tool")
-  [ -d "$work/tool" ] || arguments=()
-  [ -d "$work/tool" ] || export DEB_BUILD_PROFILES=pkg.hakmem.notools
+  local arguments=(--tool "$work/tool of hak")
+  [ -d "$work/tool of hak" ] || arguments=()
+  [ -d "$work/tool of hak" ] || export DEB_BUILD_PROFILES=pkg.hakmem.notools
   "$1/scripts/build-deb" "$2" "${arguments[@]}" >"$log" 2>&1 || { cat "$log"; exit 1; }
 }
 
@@ -36,7 +36,7 @@ make_packages() {
   rm -rf "$work"
   mkdir -p "$work"
   . "$root/tests/packages/tool.sh"
-  stage_tool "$build" "$work/tool"
+  stage_tool "$build" "$work/tool of hak"
   (umask 022 && export TZ=UTC && built_from "$root" "$work/packages")
 }
 
@@ -123,7 +123,7 @@ renumbered() {
 
 use() {
   local packages=("$work"/packages/{libhakmem0,libhakmem-dev}_*.deb) names=(libhakmem0 libhakmem-dev)
-  if [ -d "$work/tool" ]; then
+  if [ -d "$work/tool of hak" ]; then
     packages+=("$work"/packages/hakmem-tools_*.deb)
     names+=(hakmem-tools)
   fi
@@ -161,7 +161,7 @@ use() {
   case $(uname -m)-$(gcc -dumpversion) in
   x86_64-12*) python3 "$root/tests/golden/fast_path.py" "$lib/libhakmem.so.0" "$root/tests/golden/fast_path.golden" ;;
   esac
-  if [ -d "$work/tool" ]; then
+  if [ -d "$work/tool of hak" ]; then
     "$work/root/usr/bin/hak" run --stats -- perl -e 'print ""' >"$log" 2>&1 || { cat "$log"; exit 1; }
     grep -q hakmem "$log" || { cat "$log"; fail "hak run shows no statistics"; }
   fi

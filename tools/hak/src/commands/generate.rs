@@ -10,14 +10,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use crate::cli::Cli;
 
+const MANUAL: &str = "User Commands";
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/hak"),
     (Shell::Zsh, "zsh/site-functions/_hak"),
     (Shell::Fish, "fish/vendor_completions.d/hak.fish"),
 ];
+
+/// Its title says when the manual pages were last changed.
+const LIBRARY_PAGE: &str = include_str!("../../../../man/libhakmem.3");
 
 /// The directory.
 pub fn asked_for() -> Option<PathBuf> {
@@ -26,12 +31,29 @@ pub fn asked_for() -> Option<PathBuf> {
     arguments.next().filter(|_| is_it).map(PathBuf::from)
 }
 
+/// One for each subcommand, too. They have no version of their own, and an empty date would not be one.
+fn write_pages(command: clap::Command, directory: &Path) -> Result<()> {
+    for one in command.get_subcommands().filter(|one| !one.is_hide_set()).cloned() {
+        write_pages(one, directory)?;
+    }
+    let page = Man::new(command).date(date()).source(concat!("hakmem ", env!("CARGO_PKG_VERSION"))).manual(MANUAL);
+    page.generate_to(directory)?;
+    Ok(())
+}
+
+fn date() -> &'static str {
+    let title = LIBRARY_PAGE.lines().find_map(|line| line.strip_prefix(".TH LIBHAKMEM 3 "));
+    title.and_then(|its| its.split(' ').next()).expect("libhakmem(3) has a date")
+}
+
 /// Below the directory as below /usr/share.
 pub fn run(directory: &Path) -> Result<u8> {
     let say = |path: &Path| format!("cannot write {}", path.display());
     let pages = directory.join("man/man1");
     fs::create_dir_all(&pages).with_context(|| say(&pages))?;
-    clap_mangen::generate_to(Cli::command(), &pages).with_context(|| say(&pages))?;
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    write_pages(command, &pages).with_context(|| say(&pages))?;
     for (shell, name) in COMPLETIONS {
         let file = directory.join(name);
         let mut text = Vec::new();

@@ -246,6 +246,15 @@ fn manual_pages_and_completions_are_made() {
     assert!(read("man/man1/hak.1").contains("hak\\-compare(1)"));
     let page = directory.path().join("man/man1/hak-compare.1");
     assert!(fs::read_to_string(&page).unwrap().contains("\\-\\-fail\\-if"));
+    // Those of subcommands of subcommands, too.
+    for name in ["hak", "hak-top", "hak-install-program"] {
+        let page = read(&format!("man/man1/{name}.1"));
+        let title = page.lines().find(|line| line.starts_with(".TH")).unwrap();
+        let words = shell_words::split(title).unwrap();
+        assert_eq!(words.len(), 6, "{title}");
+        assert!(words[3].parse::<jiff::civil::Date>().is_ok(), "{title}");
+        assert_eq!([&words[1], &words[4]], [name, concat!("hakmem ", env!("CARGO_PKG_VERSION"))], "{title}");
+    }
     for (name, shell) in [
         ("bash-completion/completions/hak", "bash"),
         ("zsh/site-functions/_hak", "zsh"),

@@ -13,6 +13,7 @@ use rustix::fs::MemfdFlags;
 
 use crate::elf::Elf;
 use crate::failure::{BAD_INPUT, CANNOT_RUN, failure};
+use crate::install::files;
 use crate::process;
 use crate::program::{self, Way};
 
@@ -55,7 +56,9 @@ const PROGRAMS: [(&str, &[&str]); 34] = [
 ];
 const NEEDED: usize = 3;
 /// Settings that have a program say more than it does, or write a file.
-const REPORTS: [&str; 2] = ["HAKMEM_STATS", "HAKMEM_STATS_FILE"];
+const REPORTS: [&str; 2] = ["HAKMEM_STATS", REPORT_FILE];
+const REPORT_FILE: &str = "HAKMEM_STATS_FILE";
+const NULL: &str = "/dev/null";
 const DIRECTORIES: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/lib/systemd"];
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -119,7 +122,13 @@ pub fn check_settings(library: &Path, settings: &[(String, String)]) -> Result<(
     if settings.is_empty() {
         return Ok(());
     }
-    let said = run(Path::new("/proc/self/exe"), &["--version"], Some(library), settings)?.err;
+    // Of a path only the length can be wrong, and this one takes what is written: no report stays anywhere.
+    let nowhere = |path: &str| if path.is_empty() { String::new() } else { format!("{:/>1$}", NULL, path.len()) };
+    let tried: Vec<_> = settings
+        .iter()
+        .map(|(name, value)| (name.clone(), if name == REPORT_FILE { nowhere(value) } else { value.clone() }))
+        .collect();
+    let said = run(Path::new("/proc/self/exe"), &["--version"], Some(library), &tried)?.err;
     let said = String::from_utf8_lossy(&said);
     match said.lines().find_map(|line| line.strip_prefix("hakmem: ")) {
         Some(complaint) => Err(failure(BAD_INPUT, format!("--env: {complaint}"))),
@@ -130,8 +139,9 @@ pub fn check_settings(library: &Path, settings: &[(String, String)]) -> Result<(
 /// They have to do the same with the library preloaded, with those settings but for reports; `None`: by what the system
 /// preloads by now.
 pub fn try_all(known: &[Known], library: Option<&Path>, settings: &[(String, String)]) -> Result<()> {
+    let quiet: Vec<_> = settings.iter().filter(|(name, _)| !REPORTS.contains(&name.as_str())).cloned().collect();
     for one in known {
-        let now = run(&one.path, one.arguments, library, settings)?;
+        let now = run(&one.path, one.arguments, library, &quiet)?;
         if now != one.alone {
             let message = format!("{} under hakmem {}", one.path.display(), difference(&one.alone, &now));
             return Err(failure(CANNOT_RUN, message));
@@ -161,9 +171,16 @@ fn run(path: &Path, arguments: &[&str], library: Option<&Path>, settings: &[(Str
     if let Some(library) = library {
         command.env("LD_PRELOAD", library);
     }
-    command.envs(settings.iter().filter(|(name, _)| !REPORTS.contains(&name.as_str())).cloned());
+    command.envs(settings.iter().cloned());
+    let null = Path::new(NULL);
+    let has_null = null.symlink_metadata().is_ok();
     let mut child = command.spawn().with_context(|| format!("cannot start {}", path.display()))?;
-    let status = end_of(&mut child)?;
+    let status = end_of(&mut child);
+    // Where there is none, a shell that writes to it makes a file: the next would find that, and it would stay.
+    if !has_null && null.symlink_metadata().is_ok_and(|its| its.is_file()) {
+        files::remove(null)?;
+    }
+    let status = status?;
     let read = |file: &mut File| -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         file.rewind()?;

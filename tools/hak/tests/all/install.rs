@@ -94,9 +94,13 @@ fn what_cannot_be_served_is_refused_and_nothing_changes() {
         .assert()
         .code(2)
         .stderr(contains("hakmem's own"));
-    for (setting, reason) in
-        [("HAKMEM_SOFT_LIMT=1G", "HAKMEM_SOFT_LIMT"), ("HAKMEM_SOFT_LIMIT=12", "HAKMEM_SOFT_LIMIT='12'")]
-    {
+    for (setting, reason) in [
+        ("HAKMEM_SOFT_LIMT=1G", "HAKMEM_SOFT_LIMT"),
+        ("HAKMEM_SOFT_LIMIT=12", "HAKMEM_SOFT_LIMIT='12'"),
+        ("HAKMEM_STATS=yes", "HAKMEM_STATS='yes'"),
+        ("HAKMEM_STATS=", "HAKMEM_STATS=''"),
+        ("HAKMEM_STATS_FILE=", "HAKMEM_STATS_FILE=''"),
+    ] {
         tree.hak(&["install", "program", "true", "--env", setting]).assert().code(2).stderr(contains(reason));
     }
     // The user could not even say how to undo it.
@@ -106,6 +110,19 @@ fn what_cannot_be_served_is_refused_and_nothing_changes() {
     }
     tree.hak(&["install", "program", "true", "--dry-run"]).assert().success().stdout(contains("nothing is changed"));
     assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
+fn reports_are_set_and_none_is_written_meanwhile() {
+    let tree = Tree::new();
+    let report = tree.path("report");
+    let file = format!("HAKMEM_STATS_FILE={}", report.display());
+    let install = ["install", "program", "true", "--env", "HAKMEM_STATS=classes", "--env", &file];
+    tree.hak(&install).assert().success();
+    assert!(!report.exists());
+    let out = Command::new(tree.path("usr/bin/true")).output().unwrap();
+    assert!(String::from_utf8_lossy(&out.stderr).starts_with("hakmem "), "{out:?}");
+    assert!(report.exists());
 }
 
 #[test]
@@ -293,6 +310,24 @@ fn a_system_is_tried_first() {
     fs::write(tree.path("etc/ld.so.preload"), "# none yet").unwrap();
     tree.hak_in_root(&["uninstall", "system"]).assert().success();
     assert_eq!(tree.snapshot(), before);
+}
+
+/// A shell makes a file of that name, and the next one would find it.
+#[test]
+fn an_image_without_dev_null_gets_none() {
+    let Some(tree) = Tree::root() else { return };
+    fs::create_dir(tree.path("dev")).unwrap();
+    tree.write("bin/ls", "#!/bin/sh\n[ ! -e /dev/null ] || echo there\necho >/dev/null\n", 0o755);
+    let before = tree.snapshot();
+    tree.hak_in_root(&["install", "system"]).assert().success();
+    assert!(!tree.path("dev/null").exists());
+    tree.hak_in_root(&["uninstall", "system"]).assert().success();
+    assert_eq!(tree.snapshot(), before);
+    // What is there is left as it is.
+    tree.write("dev/null", "theirs", 0o444);
+    tree.write("bin/ls", "#!/bin/sh\ncat /dev/null\n", 0o755);
+    tree.hak_in_root(&["install", "system"]).assert().success();
+    assert_eq!(tree.read("dev/null"), "theirs");
 }
 
 #[test]

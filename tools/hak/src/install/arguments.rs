@@ -67,6 +67,9 @@ pub enum What {
     /// All programs of a user's sessions: a file in ~/.config/environment.d, which systemd reads at login
     User {
         /// A shell's profile that gets the setting at its end, too, for logins that systemd does not serve
+        ///
+        /// The lines are sh's, which bash and zsh read, too. Files of fish and csh are refused, with what to add to
+        /// them by hand.
         #[arg(long, value_name = "FILE")]
         profile: Option<PathBuf>,
     },

@@ -15,6 +15,8 @@ use crate::install::changes::Step;
 use crate::install::{base_programs, copy, root, servable, unit};
 
 const PRELOAD_FILE: &str = "/etc/ld.so.preload";
+/// What csh and tcsh read at a start, a login and a logout; a system's begin with the shell's name.
+const FILES_OF_CSH: [&str; 7] = [".cshrc", ".tcshrc", ".login", ".logout", "csh.cshrc", "csh.login", "csh.logout"];
 
 /// Which of a system's own programs are run first.
 #[derive(PartialEq, Clone, Copy)]
@@ -120,6 +122,7 @@ impl Wanted<'_> {
         let mut steps =
             vec![Step::make(file, format!("{head}{}", assignments("", self.library())).into_bytes(), 0o644)];
         if let Some(profile) = profile {
+            self.check_is_of_sh(profile)?;
             let text = format!("{head}{}", assignments("export ", &quote(self.library())));
             steps.push(Step::add(root::absolute(profile)?, &text)?);
         }
@@ -132,6 +135,26 @@ impl Wanted<'_> {
                 "it holds from the next login on, and in all programs of the session that honour LD_PRELOAD".into(),
             ],
         })
+    }
+
+    /// Lines of sh's would keep other shells from reading any of their own.
+    fn check_is_of_sh(&self, profile: &Path) -> Result<()> {
+        let name = profile.file_name().unwrap_or_default();
+        let (shell, set, preload) = if Path::new(name).extension() == Some(OsStr::new("fish")) {
+            ("fish", "set -gx", format!("(string join : $LD_PRELOAD {})", quote(self.library())))
+        } else if FILES_OF_CSH.iter().any(|one| name == *one) {
+            ("csh", "setenv", quote(self.library()))
+        } else {
+            return Ok(());
+        };
+        let settings = self.env.iter().map(|(name, value)| format!("{set} {name} {value}; "));
+        let message = format!(
+            "{} is a file of {shell}'s, and --profile writes lines of sh's: leave it out, and add  \
+             {}{set} LD_PRELOAD {preload}  by hand, to be removed before hak uninstall",
+            profile.display(),
+            settings.collect::<String>()
+        );
+        Err(failure(BAD_INPUT, message))
     }
 
     fn service(&self, name: &str, user: bool) -> Result<Form> {

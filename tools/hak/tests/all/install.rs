@@ -210,6 +210,23 @@ fn a_users_profile_gets_lines_and_loses_them() {
 }
 
 #[test]
+fn files_of_other_shells_than_sh_get_no_lines() {
+    let tree = Tree::new();
+    for (name, line) in [
+        ("config.fish", "set -gx HAKMEM_INT inline; set -gx LD_PRELOAD (string join : $LD_PRELOAD '/"),
+        (".cshrc", "setenv HAKMEM_INT inline; setenv LD_PRELOAD '/"),
+        (".tcshrc", "setenv LD_PRELOAD '/"),
+        (".login", "setenv LD_PRELOAD '/"),
+    ] {
+        let profile = tree.write(name, "", 0o640);
+        let before = tree.snapshot();
+        let install = ["install", "user", "--env", "HAKMEM_INT=inline", "--profile", profile.to_str().unwrap()];
+        tree.hak(&install).assert().code(2).stderr(contains(line).and(contains("lines of sh's")));
+        assert_eq!(tree.snapshot(), before, "{name}");
+    }
+}
+
+#[test]
 fn a_service_gets_a_drop_in() {
     let tree = Tree::new();
     let directory = ".config/systemd/user";

@@ -122,6 +122,15 @@ fn env_is_looked_through() {
     refused(&tree, "script", 126, "takes LD_PRELOAD away");
 }
 
+/// Debian's script for PostgreSQL, with the variables of a file of its own alone.
+#[test]
+fn a_script_that_gives_the_server_other_variables_is_refused() {
+    let tree = Tree::new();
+    let script = tree.write("pg_ctlcluster", "#!/bin/sh\n", 0o755);
+    unit(&tree, "db@.service", &format!("ExecStart=-{} --skip-systemctl-redirect %i start", script.display()));
+    refused(&tree, "db@15-main", 126, "/etc/postgresql/VERSION/CLUSTER/environment");
+}
+
 #[test]
 fn drop_ins_of_other_names_are_read() {
     let tree = Tree::new();

@@ -31,6 +31,8 @@ const SUFFIXES: [&str; 11] =
 /// Where systemd looks for programs that are named without a path.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const PRELOAD: &str = "LD_PRELOAD";
+/// Debian's script that starts PostgreSQL.
+const CLUSTER_STARTER: &str = "pg_ctlcluster";
 const OTHER_PATH: &str = ": hak looked along one that may be another";
 
 pub struct Unit {
@@ -162,6 +164,14 @@ impl Unit {
                 return Ok(());
             };
             let program = servable::check(self.program(&name)?.as_os_str(), described)?;
+            if program.file_name() == Some(OsStr::new(CLUSTER_STARTER)) {
+                let message = format!(
+                    "{}: {CLUSTER_STARTER} gives the server no variables but those of a file: add a line  \
+                     LD_PRELOAD = 'FILE'  to /etc/postgresql/VERSION/CLUSTER/environment, where FILE is a libhakmem.so.0",
+                    self.name
+                );
+                return Err(failure(CANNOT_RUN, message));
+            }
             if !program::is_env(&program) {
                 if program::interpreters(&program)?.1 {
                     notes.push(

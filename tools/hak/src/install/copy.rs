@@ -14,6 +14,9 @@ use crate::install::changes::Step;
 use crate::install::{root, trust};
 use crate::library;
 
+/// The name that programs are linked with: an upgrade of the package moves it to the new file, and removes the old one.
+const SONAME: &str = "libhakmem.so.0";
+
 /// Read before `--root` is entered.
 pub struct Source {
     path: PathBuf,
@@ -28,10 +31,15 @@ impl Source {
 
 pub fn read(given: Option<&Path>) -> Result<Source> {
     let path = library::hakmem(given, None)?;
-    let bad = |error: std::io::Error| failure(BAD_INPUT, format!("{}: {error}", path.display()));
-    let path = path.canonicalize().map_err(bad)?;
-    let bytes = fs::read(&path).map_err(bad)?;
-    Ok(Source { path, bytes })
+    let bytes = fs::read(&path).map_err(|error| failure(BAD_INPUT, format!("{}: {error}", path.display())))?;
+    Ok(Source { path: lasting(path), bytes })
+}
+
+/// Only the folder's name is the canonical one: its links are nobody's promise, but a library's are.
+fn lasting(path: PathBuf) -> PathBuf {
+    let linked = path.with_file_name(SONAME);
+    let file = |path: &Path| path.canonicalize().ok();
+    if file(&linked).is_some_and(|its| Some(its) == file(&path)) { linked } else { path }
 }
 
 /// What LD_PRELOAD, a unit, environment.d and ld.so.preload all take as it is: no blanks, no colon, nothing that one
@@ -81,7 +89,7 @@ pub fn check_for_all(library: &Path) -> Result<()> {
             format!("{library} would be loaded into everybody's programs, and of {} {reason}", place.display());
         failure(BAD_INPUT, message)
     };
-    for one in library.ancestors() {
+    for one in trust::way(library) {
         let Ok(its) = one.metadata() else {
             continue; // not there yet, and made so that it holds
         };
@@ -91,7 +99,7 @@ pub fn check_for_all(library: &Path) -> Result<()> {
         } else {
             continue;
         };
-        return Err(refused(one, reason));
+        return Err(refused(&one, reason));
     }
     match trust::fault(library) {
         Some((place, reason)) => Err(refused(&place, reason)),

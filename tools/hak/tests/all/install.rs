@@ -125,6 +125,45 @@ fn reports_are_set_and_none_is_written_meanwhile() {
     assert!(report.exists());
 }
 
+/// A package has the library by several names, of which an upgrade keeps the one that programs are linked with.
+#[test]
+fn a_library_that_stays_where_it_is_may_be_upgraded() {
+    let tree = Tree::new();
+    let own = tree.path("lib/libhakmem.so.0.1.0");
+    fs::create_dir(tree.path("lib")).unwrap();
+    fs::copy(crate::common::library(), &own).unwrap();
+    symlink("libhakmem.so.0.1.0", tree.path("lib/libhakmem.so.0")).unwrap();
+    symlink("libhakmem.so.0", tree.path("lib/libhakmem.so")).unwrap();
+    symlink("lib", tree.path("lib64")).unwrap();
+    fs::copy(&own, tree.path("lib/mine.so")).unwrap();
+    let install = |library: &str| {
+        let mut command = crate::common::hak();
+        command.args(["install", "program", "sh", "--in-place", "--prefix"]).arg(tree.path("usr"));
+        command.arg("--library").arg(tree.path(library)).assert().success();
+    };
+    let expect = |name: &str| {
+        let out = run(&tree.path("usr/bin/sh"), None);
+        let path = tree.path(name);
+        assert!(out.contains(&format!("{}\n", path.display())), "{out}");
+        assert!(out.contains("r-xp") && out.contains(path.canonicalize().unwrap().to_str().unwrap()), "{out}");
+    };
+    for (given, named) in [
+        ("lib/mine.so", "lib/mine.so"),
+        ("lib/libhakmem.so.0.1.0", "lib/libhakmem.so.0"),
+        ("lib64/libhakmem.so", "lib/libhakmem.so.0"),
+    ] {
+        install(given);
+        expect(named);
+        if given != "lib64/libhakmem.so" {
+            tree.hak(&["uninstall", "--all"]).assert().success();
+        }
+    }
+    fs::rename(&own, tree.path("lib/libhakmem.so.0.1.1")).unwrap();
+    fs::remove_file(tree.path("lib/libhakmem.so.0")).unwrap();
+    symlink("libhakmem.so.0.1.1", tree.path("lib/libhakmem.so.0")).unwrap();
+    expect("lib/libhakmem.so.0");
+}
+
 #[test]
 fn files_of_others_are_not_touched() {
     let tree = Tree::new();

@@ -235,13 +235,14 @@ impl Unit {
                 return refuse(format!("it runs in a root of its own ({name}={value}), where the library is not"));
             }
         }
-        let hidden = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
-        if let Some(one) = hidden.iter().find(|one| !user && library.starts_with(one)) {
-            return refuse(format!("services may not see what is in {one}, where the library would be: use --prefix"));
-        }
         match sight::check(&self.settings, library) {
             Ok(unknown) => notes.extend(unknown),
             Err(reason) => return refuse(format!("{reason}: use another --prefix")),
+        }
+        let hidden = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
+        let names = [library, &sight::resolved(library)];
+        if let Some(one) = hidden.iter().find(|one| !user && names.iter().any(|name| name.starts_with(one))) {
+            return refuse(format!("services may not see what is in {one}, where the library would be: use --prefix"));
         }
         let started = self.started()?;
         if started.is_empty() {

@@ -35,7 +35,7 @@ pub fn read(given: Option<&Path>) -> Result<Source> {
     Ok(Source { path: lasting(path), bytes })
 }
 
-/// Only the folder's name is the canonical one: its links are nobody's promise, but a library's are.
+/// A name in the folder that the file itself is in, as found or the one that lasts.
 fn lasting(path: PathBuf) -> PathBuf {
     let linked = path.with_file_name(SONAME);
     let file = |path: &Path| path.canonicalize().ok();
@@ -89,7 +89,7 @@ pub fn check_for_all(library: &Path) -> Result<()> {
             format!("{library} would be loaded into everybody's programs, and of {} {reason}", place.display());
         failure(BAD_INPUT, message)
     };
-    for one in trust::way(library) {
+    for one in library.ancestors() {
         let Ok(its) = one.metadata() else {
             continue; // not there yet, and made so that it holds
         };
@@ -99,7 +99,7 @@ pub fn check_for_all(library: &Path) -> Result<()> {
         } else {
             continue;
         };
-        return Err(refused(&one, reason));
+        return Err(refused(one, reason));
     }
     match trust::fault(library) {
         Some((place, reason)) => Err(refused(&place, reason)),

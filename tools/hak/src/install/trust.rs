@@ -14,7 +14,7 @@ use crate::install::root;
 const MAX_LINKS: usize = 40;
 
 /// Every name that is looked up on the way, in their order, and those of the links among them where they lead.
-pub fn way(path: &Path) -> Vec<PathBuf> {
+fn way(path: &Path) -> Vec<PathBuf> {
     let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
     let mut left = parts(path);
     let (mut at, mut all, mut links) = (PathBuf::from("/"), Vec::new(), 0);

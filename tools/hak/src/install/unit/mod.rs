@@ -166,8 +166,8 @@ impl Unit {
             let program = servable::check(self.program(&name)?.as_os_str(), described)?;
             if program.file_name() == Some(OsStr::new(CLUSTER_STARTER)) {
                 let message = format!(
-                    "{}: {CLUSTER_STARTER} gives the server no variables but those of a file: add a line  \
-                     LD_PRELOAD = 'FILE'  to /etc/postgresql/VERSION/CLUSTER/environment, where FILE is a libhakmem.so.0",
+                    "{}: {CLUSTER_STARTER} gives the server none of the unit's variables: add a line  LD_PRELOAD = 'FILE'  \
+                     to /etc/postgresql/VERSION/CLUSTER/environment, where FILE is a libhakmem.so.0",
                     self.name
                 );
                 return Err(failure(CANNOT_RUN, message));
@@ -235,14 +235,13 @@ impl Unit {
                 return refuse(format!("it runs in a root of its own ({name}={value}), where the library is not"));
             }
         }
+        let hidden = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
+        if let Some(one) = hidden.iter().find(|one| !user && library.starts_with(one)) {
+            return refuse(format!("services may not see what is in {one}, where the library would be: use --prefix"));
+        }
         match sight::check(&self.settings, library) {
             Ok(unknown) => notes.extend(unknown),
             Err(reason) => return refuse(format!("{reason}: use another --prefix")),
-        }
-        let hidden = ["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
-        let names = [library, &sight::resolved(library)];
-        if let Some(one) = hidden.iter().find(|one| !user && names.iter().any(|name| name.starts_with(one))) {
-            return refuse(format!("services may not see what is in {one}, where the library would be: use --prefix"));
         }
         let started = self.started()?;
         if started.is_empty() {

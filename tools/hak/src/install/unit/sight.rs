@@ -20,7 +20,7 @@ const HOMES: [&str; 3] = ["/home", "/root", "/run/user"];
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// What a path is when the links on the way are followed, as far as it is there.
-pub fn resolved(path: &Path) -> PathBuf {
+fn resolved(path: &Path) -> PathBuf {
     for one in path.ancestors() {
         if let Ok(there) = one.canonicalize() {
             let rest = path.strip_prefix(one).expect("it is an ancestor");

@@ -7,8 +7,9 @@
 #include "dirty.h"
 #include "shelf.h"
 
-/* How often `reused` is halved; and how many times the most that was in use lately it counts for at most. */
-enum { TICK_MS = 250, REUSED_MOST = 2 };
+/* How often `reused` is halved; and how many times the most that was in use lately it counts for at most, or, beside what is in use, what
+ * was given back and taken again at a time. */
+enum { TICK_MS = 250, REUSED_MOST = 2, DIPS_MOST = 2 };
 /* Free memory that is kept, for its second: a quarter of what is in use, between these
  * two; an eighth of all that is in use; and what was reused lately: blocks of tens of MiB
  * that come and go leave gaps of that size, and to give those back at each free
@@ -22,6 +23,9 @@ static struct {
   /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
+  /* What of a fall of what is in use was taken again, the most; halved, too. The highest and the lowest before and since, which come
+   * nearer by half at each tick; the highest since then. */
+  size_t dip_units, high_units, low_units, tick_high_units;
   size_t passed_units;  /* clean ones that new huge blocks got where as many lay dirty; halved, too */
   size_t lately_needed; /* the most since then, which is halved at each tick, too */
   size_t lately_used;   /* so is this, the most in use when some of it was given back */
@@ -56,8 +60,22 @@ void kept_note_peak(void) {
   while (units > peak && !atomic64_cas_relaxed(&kept.peak_units, &peak, units)) continue;
 }
 
+static void note_rise(size_t used) {
+  kept.dip_units = max_size(kept.dip_units, min_size(used, kept.high_units) - kept.low_units);
+  if (used > kept.high_units) kept.high_units = kept.low_units = used;
+  kept.tick_high_units = max_size(kept.tick_high_units, used);
+}
+static void note_fall(size_t used) { kept.low_units = min_size(kept.low_units, used); }
+static void come_nearer(size_t used, size_t ticks) {
+  size_t above = kept.high_units - kept.tick_high_units, below = used - kept.low_units;
+  kept.high_units = kept.tick_high_units + (ticks < 32 ? above >> ticks : 0);
+  kept.low_units = used - (ticks < 32 ? below >> ticks : 0);
+  kept.tick_high_units = used;
+}
+
 void kept_note_taken(size_t units, size_t dirty) {
   atomic64_add_alone(&kept.used_units, units);
+  note_rise(kept_used_units());
   kept_note_peak();
   kept.takes++;
   size_t missed = min_size(units - dirty, kept.purged_units);
@@ -76,7 +94,10 @@ void kept_note_clean(size_t units) {
   if (units <= dirty_units()) kept.passed_units += units;
 }
 size_t kept_passed_units(void) { return kept.passed_units; }
-void kept_note_given(size_t units) { atomic64_add_alone(&kept.used_units, -units); }
+void kept_note_given(size_t units) {
+  atomic64_add_alone(&kept.used_units, -units);
+  note_fall(kept_used_units());
+}
 void kept_note_purged(size_t units) { kept.purged_units += units; }
 
 /* ---- What may stay ---------------------------------------------------------------*/
@@ -92,9 +113,11 @@ static size_t within_slack(size_t units) {
   return limit_exists() ? min_size(units, limit_slack() >> UNIT_SHIFT) : units;
 }
 /* What was reused says how often, not how much: a program that replaces its blocks all the time has had each place many
- * times over, and what it once left beside them would stay for ever. */
+ * times over, and what it once left beside them would stay for ever. And when it frees them all, only what has fallen and risen
+ * again before may be wanted. */
 static size_t keep_of(size_t needed) {
-  return within_slack(share_of(needed) + min_size(kept.reused_units, REUSED_MOST * most_lately()));
+  size_t most = min_size(REUSED_MOST * most_lately(), kept_used_units() + DIPS_MOST * kept.dip_units);
+  return within_slack(share_of(needed) + min_size(kept.reused_units, most));
 }
 static size_t beside_shelf(size_t units) { return units - min_size(shelf_units(), units); }
 
@@ -115,6 +138,8 @@ void kept_age(uint64_t now_ms) {
   uint64_t tick_ms = profile_wait(TICK_MS), ticks = (now_ms - kept.next_tick_ms) / tick_ms + 1;
   kept.reused_units = ticks < 32 ? kept.reused_units >> ticks : 0;
   kept.purged_units = ticks < 32 ? kept.purged_units >> ticks : 0;
+  kept.dip_units = ticks < 32 ? kept.dip_units >> ticks : 0;
+  come_nearer(kept_used_units(), ticks);
   kept.passed_units = ticks < 32 ? kept.passed_units >> ticks : 0;
   kept.lately_needed = ticks < 32 ? kept.lately_needed >> ticks : 0;
   kept.lately_used = ticks < 32 ? kept.lately_used >> ticks : 0;

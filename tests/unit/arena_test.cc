@@ -476,8 +476,15 @@ TEST_F(Arena, WhoReusesTheSamePlaceAllTheTimeKeepsNoMoreThanThat) {
     kept_note_given(10);
     kept_note_taken(10, 10);
   }
-  EXPECT_GE(kept_units(), before + 2 * used);
-  EXPECT_LE(kept_units(), before + 3 * used);
+  EXPECT_GE(kept_units(), before + used);
+  EXPECT_LE(kept_units(), before + used + 2 * 10) << "and twice what comes and goes";
+  kept_note_full();
+  kept_note_given(used);
+  EXPECT_LE(kept_units(), before + 2 * 10) << "all of it is free: it never fell by more than that";
+  kept_note_taken(used, used);
+  kept_note_given(used);
+  EXPECT_GE(kept_units(), 2 * used - before) << "it has fallen and risen";
+  kept_note_taken(used, used);
   arena_leave();
   give(run);
 }

@@ -25,7 +25,7 @@ static struct {
   size_t reused_units, purged_units;
   /* What of a fall of what is in use was taken again, the most; halved, too. The highest and the lowest before and since, which come
    * nearer by half at each tick; the highest since then. */
-  size_t dip_units, high_units, low_units, tick_high_units;
+  uint32_t dip_units, high_units, low_units, tick_high_units;
   size_t passed_units;  /* clean ones that new huge blocks got where as many lay dirty; halved, too */
   size_t lately_needed; /* the most since then, which is halved at each tick, too */
   size_t lately_used;   /* so is this, the most in use when some of it was given back */
@@ -61,16 +61,16 @@ void kept_note_peak(void) {
 }
 
 static void note_rise(size_t used) {
-  kept.dip_units = max_size(kept.dip_units, min_size(used, kept.high_units) - kept.low_units);
-  if (used > kept.high_units) kept.high_units = kept.low_units = used;
-  kept.tick_high_units = max_size(kept.tick_high_units, used);
+  kept.dip_units = (uint32_t)max_size(kept.dip_units, min_size(used, kept.high_units) - kept.low_units);
+  if (used > kept.high_units) kept.high_units = kept.low_units = (uint32_t)used;
+  kept.tick_high_units = (uint32_t)max_size(kept.tick_high_units, used);
 }
-static void note_fall(size_t used) { kept.low_units = min_size(kept.low_units, used); }
+static void note_fall(size_t used) { kept.low_units = (uint32_t)min_size(kept.low_units, used); }
 static void come_nearer(size_t used, size_t ticks) {
   size_t above = kept.high_units - kept.tick_high_units, below = used - kept.low_units;
-  kept.high_units = kept.tick_high_units + (ticks < 32 ? above >> ticks : 0);
-  kept.low_units = used - (ticks < 32 ? below >> ticks : 0);
-  kept.tick_high_units = used;
+  kept.high_units = kept.tick_high_units + (uint32_t)(ticks < 32 ? above >> ticks : 0);
+  kept.low_units = (uint32_t)(used - (ticks < 32 ? below >> ticks : 0));
+  kept.tick_high_units = (uint32_t)used;
 }
 
 void kept_note_taken(size_t units, size_t dirty) {

@@ -51,8 +51,20 @@ bool arena_ready(void) {
 
 /* ---- Taking ------------------------------------------------------------------------*/
 
+static bool is_dirty_mostly(unit_t first, size_t units) { return dirty_count(first, units) > units / 2; }
+
+/* A run of the zone of slabs and large blocks of which more than half is dirty; 0: none is found. */
+static unit_t find_dirty(size_t units, size_t align_units) {
+  if (dirty_units() < units) return 0;
+  unit_t first = zone_find(ZONE_SMALL, units, align_units);
+  return first != 0 && is_dirty_mostly(first, units) ? first : 0;
+}
+
+/* Before the huge zone grows, what large blocks have left serves, of a program whose blocks have all grown to huge ones: it would lie
+ * beside them. The contrary is not done: slabs would lie between huge blocks for ever. */
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
+  if (*first == 0 && zone == ZONE_HUGE) *first = find_dirty(units, align_units);
   if (*first == 0 && stock_may_grow(units)) *first = zone_grow(zone, units, align_units, kept_used_units());
   size_t dirty;
   if (*first == 0) return false;
@@ -62,22 +74,7 @@ static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *
   return true;
 }
 
-static bool is_dirty_mostly(unit_t first, size_t units) { return dirty_count(first, units) > units / 2; }
-
-/* What large blocks have left, of a program whose blocks have all grown to huge ones, would lie there while the huge zone grows.
- * The contrary is not done: slabs would lie between huge blocks for ever. */
-static bool take_what_large_left(size_t units, size_t align_units, unit_t *first) {
-  size_t dirty;
-  if (dirty_units() < units || zone_find(ZONE_HUGE, units, align_units) != 0) return false;
-  *first = zone_find(ZONE_SMALL, units, align_units);
-  return *first != 0 && is_dirty_mostly(*first, units) && stock_take(*first, units, &dirty);
-}
-
 static bool take_from_any(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
-  if (zone == ZONE_HUGE && take_what_large_left(units, align_units, first)) {
-    *is_zero = false;
-    return true;
-  }
   if (take_from(zone, units, align_units, first, is_zero)) return true;
   for (zone_id_t other = 0; other < ZONE_COUNT; other++)
     if (other != zone && take_from(other, units, align_units, first, is_zero)) return true;
@@ -231,11 +228,9 @@ void arena_give_clean(unit_t first, size_t units) { give(first, units, true); }
 /* Where a run that grows by so much is better copied to, as that is dirty, than extended into what is not, beside which
  * that would stay resident; 0: nowhere. Not one that grows by little: to copy it takes longer than to fault that in. */
 static unit_t better_place(unit_t behind, size_t old_units, size_t more) {
-  zone_id_t zone = zone_of(behind - 1);
-  if (zone != ZONE_SMALL || more < old_units / 2 || dirty_units() < old_units + more) return 0;
+  if (zone_of(behind - 1) != ZONE_SMALL || more < old_units / 2) return 0;
   if (zone_free_units_behind(behind) >= more && is_dirty_mostly(behind, more)) return 0;
-  unit_t other = zone_find(zone, old_units + more, 1);
-  return other != 0 && is_dirty_mostly(other, old_units + more) ? other : 0;
+  return find_dirty(old_units + more, 1);
 }
 
 /* What is dirty was in use, but need not have been written to. Others may have it by now. The system takes a third as long

@@ -66,10 +66,11 @@ static void note_rise(size_t used) {
   kept.tick_high_units = (uint32_t)max_size(kept.tick_high_units, used);
 }
 static void note_fall(size_t used) { kept.low_units = (uint32_t)min_size(kept.low_units, used); }
-static void come_nearer(size_t used, size_t ticks) {
-  size_t above = kept.high_units - kept.tick_high_units, below = used - kept.low_units;
-  kept.high_units = kept.tick_high_units + (uint32_t)(ticks < 32 ? above >> ticks : 0);
-  kept.low_units = (uint32_t)(used - (ticks < 32 ? below >> ticks : 0));
+/* What is left of so much after so many ticks. */
+static size_t faded(size_t units, uint64_t ticks) { return ticks < 32 ? units >> ticks : 0; }
+static void come_nearer(size_t used, uint64_t ticks) {
+  kept.high_units = (uint32_t)(kept.tick_high_units + faded(kept.high_units - kept.tick_high_units, ticks));
+  kept.low_units = (uint32_t)(used - faded(used - kept.low_units, ticks));
   kept.tick_high_units = (uint32_t)used;
 }
 
@@ -136,13 +137,13 @@ void kept_age(uint64_t now_ms) {
   kept.reused_units += shelf_reused();
   if (now_ms < kept.next_tick_ms) return;
   uint64_t tick_ms = profile_wait(TICK_MS), ticks = (now_ms - kept.next_tick_ms) / tick_ms + 1;
-  kept.reused_units = ticks < 32 ? kept.reused_units >> ticks : 0;
-  kept.purged_units = ticks < 32 ? kept.purged_units >> ticks : 0;
-  kept.dip_units = ticks < 32 ? kept.dip_units >> ticks : 0;
+  kept.reused_units = faded(kept.reused_units, ticks);
+  kept.purged_units = faded(kept.purged_units, ticks);
+  kept.dip_units = (uint32_t)faded(kept.dip_units, ticks);
   come_nearer(kept_used_units(), ticks);
-  kept.passed_units = ticks < 32 ? kept.passed_units >> ticks : 0;
-  kept.lately_needed = ticks < 32 ? kept.lately_needed >> ticks : 0;
-  kept.lately_used = ticks < 32 ? kept.lately_used >> ticks : 0;
+  kept.passed_units = faded(kept.passed_units, ticks);
+  kept.lately_needed = faded(kept.lately_needed, ticks);
+  kept.lately_used = faded(kept.lately_used, ticks);
   kept.next_tick_ms = now_ms + tick_ms;
 }
 

@@ -10,7 +10,7 @@
  *
  * A look takes a tenth of a millisecond, too much for each start of a program. But under a filter that was in force at the
  * start and hides whether there are others by now (os_hides_filters) that is the only moment to open files: the
- * loader has just opened some. Those of a static program have been opened by nobody, so there nobody looks.
+ * loader has just opened some, beside other threads as well, if it has loaded this library late. Those of a static program have been opened by nobody, so there nobody looks.
  *
  * SPDX-License-Identifier: MIT
  */

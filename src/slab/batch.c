@@ -137,14 +137,17 @@ typedef struct {
   unit_t slab;
   unsigned word;
   uint64_t bits;
-  size_t count; /* 0: the first address is no block's */
+  size_t count; /* 0: the first address is no block's, which is noted */
 } row_t;
 
 /* The row that `blocks` begin with. */
 HAK_INLINE row_t row_of(unsigned size_class, void *const *blocks, size_t count) {
   const size_class_t *c = &size_classes[size_class];
   slab_place_t first;
-  if (HAK_UNLIKELY(!slab_find_place(blocks[0], size_class, &first))) return (row_t){0};
+  if (HAK_UNLIKELY(!slab_find_place(blocks[0], size_class, &first))) {
+    error_note(ERROR_INTERIOR_FREE, blocks[0], c->block_bytes, 0);
+    return (row_t){0};
+  }
   row_t row = {.slab = first.slab, .word = first.bitmap_word, .bits = first.bit};
   const char *start = slab_block_address(row.slab, size_class, row.word * 64);
   for (row.count = 1; row.count < count; row.count++) {
@@ -160,28 +163,21 @@ HAK_INLINE row_t row_of(unsigned size_class, void *const *blocks, size_t count) 
 /* Returns how many blocks at the front were dealt with. */
 HAK_INLINE size_t flush_row(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
   row_t row = row_of(size_class, blocks, count);
-  if (HAK_LIKELY(row.count > 0)) {
-    slab_put_bits(owner, row.slab, row.word, row.bits, row.count);
-    return row.count;
-  }
-  error_note(ERROR_INTERIOR_FREE, blocks[0], size_classes[size_class].block_bytes, 0);
-  return 1;
+  if (HAK_UNLIKELY(row.count == 0)) return 1;
+  slab_put_bits(owner, row.slab, row.word, row.bits, row.count);
+  return row.count;
 }
 
 /* Blocks of the magazine of which the first has a word that is not our own: of a slab that is another's,
  * or one that is gone, which only a second free can have brought. Returns how many at the front were dealt with. */
 static size_t flush_strays(owner_t *owner, unsigned size_class, void *const *blocks, size_t count, uint32_t word) {
-  const size_t block_bytes = size_classes[size_class].block_bytes;
   if (word_owner(word) == 0 || word_owner(word) == owner->id || word_kind(word) != size_class ||
       size_class_is_single(size_class)) {
-    error_note(ERROR_DOUBLE_FREE, blocks[0], block_bytes, 0);
+    error_note(ERROR_DOUBLE_FREE, blocks[0], size_classes[size_class].block_bytes, 0);
     return 1;
   }
   row_t row = row_of(size_class, blocks, count);
-  if (HAK_UNLIKELY(row.count == 0)) {
-    error_note(ERROR_INTERIOR_FREE, blocks[0], block_bytes, 0);
-    return 1;
-  }
+  if (HAK_UNLIKELY(row.count == 0)) return 1;
   /* A claimer waits for no gate, as a new outbox may have to. */
   if (owner->puts_aside) remote_free_row_directly(size_class, row.slab, row.word, row.bits);
   else remote_free_row(owner, size_class, row.slab, row.word, row.bits, row.count);

@@ -167,7 +167,7 @@ TEST(Threads, EndInAnyOrder) {
     std::vector<std::size_t> order(kCount);
     std::iota(order.begin(), order.end(), 0);
     Random random(round);
-    for (std::size_t i = kCount - 1; i > 0; i--) std::swap(order[i], order[random.below(i + 1)]);
+    random.shuffle(order);
     for (std::size_t t : order) {
       {
         std::lock_guard<std::mutex> lock(mutex);

@@ -388,8 +388,7 @@ TEST_P(Stress, BatchesLifoAndFifo) {
       if (bytes * batch.size() > 64 << 20) continue;
       for (Held &held : batch) held = owner.allocate(bytes);
       if (owner.random.below(2) == 0) std::reverse(batch.begin(), batch.end());
-      if (owner.random.below(4) == 0)
-        for (std::size_t i = batch.size() - 1; i > 0; i--) std::swap(batch[i], batch[owner.random.below(i + 1)]);
+      if (owner.random.below(4) == 0) owner.random.shuffle(batch);
       for (Held &held : batch) Owner::release(held);
     }
   });

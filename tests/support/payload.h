@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace hak_test {
 
@@ -42,6 +43,9 @@ class Random {
     std::size_t top = between(log2(from), log2(to));
     std::size_t n = (std::size_t{1} << top) + below(std::size_t{1} << top);
     return n < from ? from : n > to ? to : n;
+  }
+  template <typename Sequence> void shuffle(Sequence &sequence) {
+    for (std::size_t i = sequence.size(); i > 1; i--) std::swap(sequence[i - 1], sequence[below(i)]);
   }
 
  private:

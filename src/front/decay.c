@@ -11,6 +11,7 @@
 #include "bell.h"
 #include "flush.h"
 #include "magazine.h"
+#include "order.h"
 #include "room.h"
 #include "strip.h"
 #include "travel.h"
@@ -28,8 +29,8 @@ static size_t decay_magazine(heap_t *heap, unsigned size_class) {
 static void decay_magazines(heap_t *heap, uint64_t now_ms) {
   enum { STEP_COST = 8192 }; /* see capacity_block_cost */
   if (heap->decay_classes == 0) {
-    if (now_ms < heap->decayed_ms + profile_wait(DECAY_MS)) return;
-    heap->decayed_ms = now_ms;
+    if ((uint32_t)now_ms - heap->decayed_ms < profile_wait(DECAY_MS)) return;
+    heap->decayed_ms = (uint32_t)now_ms;
     room_age(heap);
     heap->decay_classes = SIZE_CLASS_COUNT;
     remote_flush(&heap->owner);
@@ -40,6 +41,7 @@ static void decay_magazines(heap_t *heap, uint64_t now_ms) {
     if (m->capacity > 0 && !m->used) cost += decay_magazine(heap, c);
     m->used = false;
     travel_decay(heap, c);
+    order_age(heap, c);
   }
 }
 
@@ -63,8 +65,8 @@ void decay_now(heap_t *heap, bool may_purge) {
   if (config()->over_time == OVER_TIME_OFF) return;
   room_look_at_out(heap);
   uint64_t now_ms = os_now_ms();
-  if (now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
-  heap->looked_ms = now_ms;
+  if ((uint32_t)now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
+  heap->looked_ms = (uint32_t)now_ms;
   decay_magazines(heap, now_ms);
   if (may_purge) give_back(heap, now_ms);
 }

@@ -65,15 +65,16 @@ typedef struct heap {
       uint32_t events;                               /* batch boundaries, to look at the clock now and then */
       size_t capacity_bytes;                         /* all magazines' capacity in blocks' bytes */
       size_t large_capacity_bytes;                   /* those of large blocks */
-      uint32_t hand, large_hand;                     /* classes that were looked at last for room in the budget */
+      uint64_t in_order, gets_mixed;                 /* of order.c: a bit for each class that lately was, or did */
       /* Of room.c: large blocks that it might have looked at, units of those that it did, and how many are resident. */
       uint16_t looks, units_looked_at, units_resident;
       uint16_t counted_in; /* the generation of processes in which its large_capacity_bytes are counted, or 0 */
       uint32_t out_lately_kib, looked_at_kib; /* of room.c: the most that was out; what was not free in slabs then */
       /* Of decay.c: when it looked last, when its round over the magazines began, how
        * many classes that round has still to see, and what has its turn next. */
-      uint64_t looked_ms, decayed_ms;
+      uint32_t looked_ms, decayed_ms;
       uint8_t decay_classes, decay_turn;
+      uint8_t hand, large_hand; /* classes that were looked at last for room in the budget */
       /* Of strip.c, written by who claims the owner: how much is set aside; magazines with gaps, a bit each; what
        * is set aside; and where the magazines' tops were. */
       uint32_t set_aside_count;

@@ -8,6 +8,7 @@
 #include "../slab/slab.h"
 #include "../support/error.h"
 #include "capacity.h"
+#include "order.h"
 #include "room.h"
 #include "sample.h"
 #include "travel.h"
@@ -73,7 +74,7 @@ static bool set_capacity(heap_t *heap, unsigned size_class, size_t capacity) {
 typedef struct {
   unsigned first;
   size_t *bytes;
-  uint32_t *hand;
+  uint8_t *hand;
   int steps; /* of the hand, at a time */
 } share_t;
 
@@ -84,7 +85,7 @@ HAK_INLINE bool fits(share_t share, size_t more_bytes, size_t most) { return *sh
 HAK_INLINE bool make_room(heap_t *heap, share_t share, unsigned size_class, size_t more_bytes, size_t most) {
   if (more_bytes > most) return false;
   for (int step = 0; step < share.steps && !fits(share, more_bytes, most); step++) {
-    unsigned c = *share.hand = (*share.hand <= share.first ? SIZE_CLASS_COUNT : *share.hand) - 1;
+    unsigned c = *share.hand = (uint8_t)((*share.hand <= share.first ? SIZE_CLASS_COUNT : *share.hand) - 1);
     magazine_t *m = &heap->magazines[c];
     if (c == size_class || m->capacity <= capacity_least(c)) continue;
     if (!m->used) magazine_shrink(heap, c);
@@ -304,12 +305,19 @@ static HAK_NOINLINE void send(heap_t *heap, unsigned size_class, size_t count) {
   else flush(heap, size_class, count, true);
 }
 
+/* Whether a full magazine is not to grow for the sake of its blocks' order, and is brought back to a fair batch by and by. */
+static bool stays_short(heap_t *heap, unsigned size_class) {
+  if (HAK_LIKELY(!order_is_lost(heap, size_class))) return false;
+  if (heap->magazines[size_class].capacity > BATCH_CAPACITY) magazine_shrink(heap, size_class);
+  return true;
+}
+
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
   m->gave = true;
   room_look_first(heap, size_class, block);
-  bool is_first = m->capacity == 0, stays = !is_first && shares(heap, size_class);
+  bool is_first = m->capacity == 0, stays = !is_first && (shares(heap, size_class) || stays_short(heap, size_class));
   bool is_wider = !stays && widen(heap, size_class, travel_capacity_when_full(heap, size_class, block), block);
   if (!is_wider && !is_first) {
     size_t count = capacity_flush(size_class, m->capacity);
@@ -323,6 +331,7 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
 static void forget(magazine_t *m) { m->missed = m->used = m->gave = false, m->travels = 0; }
 
 void magazines_drop(heap_t *heap, size_t capacity_kept) {
+  order_forget(heap);
   FOR_EACH_MAGAZINE(heap, c) {
     forget(&heap->magazines[c]);
     if (heap->magazines[c].capacity > capacity_kept && magazine_count(heap, (unsigned)c) == 0)

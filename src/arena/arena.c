@@ -65,10 +65,10 @@ static unit_t find_dirty(size_t units, size_t align_units) {
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
   if (*first == 0 && zone == ZONE_HUGE) *first = find_dirty(units, align_units);
-  if (*first == 0 && stock_may_grow(units)) *first = zone_grow(zone, units, align_units, kept_used_units());
+  if (*first == 0 && stock_may_grow(units)) *first = zone_grow(zone, units, align_units);
   size_t dirty;
   if (*first == 0) return false;
-  if (zone == ZONE_SMALL) dense_grows_again(*first, units, kept_used_units());
+  if (zone == ZONE_SMALL) dense_grows_again(*first, units);
   if (!stock_take(*first, units, &dirty)) return false;
   *is_zero = dirty == 0;
   return true;
@@ -250,8 +250,7 @@ static bool extend(unit_t first, size_t old_units, size_t new_units) {
   unit_t behind = (unit_t)(first + old_units);
   size_t more = new_units - old_units;
   bool there = zone_free_units_behind(behind) >= more ||
-               (stock_may_grow(more) && zone_grow_behind(behind, more, kept_used_units()) &&
-                zone_free_units_behind(behind) >= more);
+               (stock_may_grow(more) && zone_grow_behind(behind, more) && zone_free_units_behind(behind) >= more);
   size_t dirty;
   if (!there || !stock_take(behind, more, &dirty)) return false;
   map_record(first)->run_units = (uint32_t)new_units;

@@ -142,10 +142,11 @@ static bool is_back(size_t superslab) {
   return (s->used | s->dirty) == 0 && s->dirtied_ms != 0 && !map_wants_huge_page(superslab);
 }
 
-void dense_grows_again(unit_t first, size_t run_units, size_t used_units) {
+void dense_grows_again(unit_t first, size_t run_units) {
   size_t from = first / SUPERSLAB_UNITS, last = (first + run_units - 1) / SUPERSLAB_UNITS;
   for (; HAK_LIKELY(!is_back(from)); from++)
     if (from == last) return;
+  size_t used_units = zone_used_units(ZONE_SMALL);
   /* As far as a step of growth would go, which is an eighth of what is there; and as the credit goes. */
   size_t most = min_size(used_units / 8 / SUPERSLAB_UNITS, TOGETHER);
   if (blocks_are_wide(used_units)) most = min_size(most, witness.credit_units / SUPERSLAB_UNITS);

@@ -4,7 +4,7 @@
  * Only behind a heap that is large and dense, so that what huge pages keep resident
  * without need is a step of growth, an eighth of the heap. Slabs say themselves how much of
  * them is free, and whether they were full once: what is free in those, and was written to, is
- * resident in small pages as well. Blocks of several pages, wide ones, do not say how much of them is used. So where they are a
+ * resident in small pages as well. Huge blocks do not count: they are in a zone of their own, and may be hardly used. Blocks of several pages, wide ones, do not say how much of them is used. So where they are a
  * good part of the heap, a short step of growth that goes without huge pages is a witness: when
  * the zone grows the next time, a few pages of what is in use in it are looked up, and if
  * they are resident, that is credit for as much as the heap has. Huge blocks earn
@@ -29,8 +29,8 @@ size_t dense_free_in_slabs(void);
 size_t dense_unfilled_units(void);
 size_t dense_wide_units(void);
 
-/* How long a step of growth of the small zone shall be that would have so many units, with so many in use in
- * all. The arena's gate is held. */
+/* How long a step of growth of the small zone shall be that would have so many units, with so many of it
+ * in use. The arena's gate is held. */
 size_t dense_step_units(size_t step_units, size_t used_units);
 /* Whether such a step gets huge pages. The arena's gate is held. */
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units);
@@ -38,7 +38,7 @@ bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units);
 /* A run is about to be taken there: if it reaches a SuperSlab that has been in use and has gone back to
  * the system as a whole, that is growth as well, and the first such one may get huge pages again, with some like it
  * behind. The arena's gate is held. */
-void dense_grows_again(unit_t first, size_t run_units, size_t used_units);
+void dense_grows_again(unit_t first, size_t run_units);
 
 /* Pages in a part of some SuperSlabs of the small zone are about to be given back. The
  * system must not make huge pages of the rest: khugepaged fills the gaps again, while the

@@ -48,6 +48,7 @@ size_t invariants_check(bool may_lack_words) {
     for (size_t i = 0; i < zone->extent_count; i++) check_extent(&zone->extents[i], may_lack_words, &census);
     size_t runs_in_tree = runs_check(zone->free_runs, &in_tree);
     HAK_CHECK(census.free_runs == runs_in_tree && census.free_units == in_tree);
+    HAK_CHECK(census.free_units == zone->free_units);
     all.used += census.used;
     all.dirty += census.dirty;
     all.dirty_superslabs += census.dirty_superslabs;

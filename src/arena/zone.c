@@ -87,6 +87,7 @@ static unit_t run_start(unit_t unit) {
 void zone_join(unit_t first, size_t units) {
   zone_t *zone = &zones[zone_of(first)];
   const extent_t *extent = zone_extent(first); /* the next one may be another zone's, right behind */
+  zone->free_units += (uint32_t)units;
   if (first > extent->first && is_free(first - 1)) {
     unit_t left = map_record(first - 1)->run_first;
     take_out(zone, left);
@@ -105,9 +106,17 @@ void zone_cut(unit_t first, size_t units) {
   zone_t *zone = &zones[zone_of(first)];
   unit_t run = run_start(first);
   size_t after = run + map_record(run)->run_units - (first + units);
+  zone->free_units -= (uint32_t)units;
   take_out(zone, run);
   if (first > run) insert(zone, run, first - run);
   if (after > 0) insert(zone, (unit_t)(first + units), after);
+}
+
+size_t zone_used_units(zone_id_t zone) {
+  size_t units = 0;
+  for (size_t i = 0; i < zones[zone].extent_count; i++)
+    units += zones[zone].extents[i].end - zones[zone].extents[i].first;
+  return units - zones[zone].free_units;
 }
 
 size_t zone_free_units_behind(unit_t end) {
@@ -157,7 +166,7 @@ static bool begin_extent(zone_id_t id, size_t *skip) {
   return true;
 }
 
-static os_mapped_t grow_by(zone_id_t id, size_t units, size_t used_units) {
+static os_mapped_t grow_by(zone_id_t id, size_t units) {
   extent_t *last = last_extent(&zones[id]);
   unit_t first = last->end;
   if (units > the_map.zone_end[id] - first) return OS_REFUSED;
@@ -165,7 +174,7 @@ static os_mapped_t grow_by(zone_id_t id, size_t units, size_t used_units) {
   os_mapped_t mapped = kind->commit(id, first, (unit_t)(first + units));
   HAK_PROBE(grow, map_address(first), units << UNIT_SHIFT, mapped == OS_MAPPED);
   if (mapped != OS_MAPPED) return mapped;
-  if (kind->wants_huge_pages != NULL && kind->wants_huge_pages(first, units, used_units))
+  if (kind->wants_huge_pages != NULL && kind->wants_huge_pages(first, units, zone_used_units(id)))
     map_want_huge_pages(first / SUPERSLAB_UNITS, (first + units) / SUPERSLAB_UNITS);
   last->end = (unit_t)(first + units);
   zone_join(first, units);
@@ -178,7 +187,7 @@ static unit_t last_free(const extent_t *last) {
 }
 
 /* Grows the last extent so that its last free run has room. */
-static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units, size_t used_units) {
+static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units) {
   const extent_t *last = last_extent(&zones[id]);
   size_t aligned = align_unit(last_free(last), align_units);
   if (aligned + units <= last->end) return OS_MAPPED;
@@ -186,24 +195,24 @@ static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units, siz
   size_t granule = kind->granule_units;
   size_t needed = align_up(aligned + units - last->end, granule);
   size_t step = min_size((last->end - the_map.zone_first[id]) / 8, STEP_MAX_UNITS);
-  if (kind->step_units != NULL) step = kind->step_units(step, used_units);
+  if (kind->step_units != NULL) step = kind->step_units(step, zone_used_units(id));
   step = align_down(max_size(step, granule), granule);
-  if (step > needed && grow_by(id, step, used_units) == OS_MAPPED) return OS_MAPPED;
-  return grow_by(id, needed, used_units);
+  if (step > needed && grow_by(id, step) == OS_MAPPED) return OS_MAPPED;
+  return grow_by(id, needed);
 }
 
-unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units, size_t used_units) {
+unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units) {
   size_t skip = SUPERSLAB_UNITS;
   for (;;) {
-    os_mapped_t mapped = grow_last(zone, units, align_units, used_units);
+    os_mapped_t mapped = grow_last(zone, units, align_units);
     if (mapped == OS_MAPPED) return (unit_t)align_unit(last_free(last_extent(&zones[zone])), align_units);
     if (mapped == OS_REFUSED || !begin_extent(zone, &skip)) return 0;
   }
 }
 
-bool zone_grow_behind(unit_t end, size_t units, size_t used_units) {
+bool zone_grow_behind(unit_t end, size_t units) {
   zone_id_t id = zone_of(end - 1);
   const extent_t *last = last_extent(&zones[id]);
   if (last_free(last) != end && end != last->end) return false;
-  return grow_last(id, units, 1, used_units) == OS_MAPPED;
+  return grow_last(id, units, 1) == OS_MAPPED;
 }

@@ -34,10 +34,10 @@ typedef struct {
   purge_t (*purge)(void *at, size_t bytes);
   /* Gives what the tables have of free units back as well. NULL: they have nothing. */
   void (*purge_tables)(unit_t first, size_t units);
-  /* How many units the zone shall grow by, instead of so many, where less are needed; with so many in
-   * use in all. NULL: that many. The arena's gate is held. */
+  /* How many units the zone shall grow by, instead of so many, where less are needed; with so many of it in
+   * use. NULL: that many. The arena's gate is held. */
   size_t (*step_units)(size_t step_units, size_t used_units);
-  /* Whether new units shall have huge pages, with so many in use in all. NULL: whoever
+  /* Whether new units shall have huge pages, with so many of the zone in use. NULL: whoever
    * takes them decides. The arena's gate is held. */
   bool (*wants_huge_pages)(unit_t first, size_t units, size_t used_units);
 } zone_kind_t;
@@ -54,7 +54,7 @@ typedef struct {
   const zone_kind_t *kind;
   unit_t free_runs; /* root of the tree */
   unit_t last_run;  /* in it: what was inserted last, if it is there still; else 0 */
-  size_t extent_count;
+  uint32_t extent_count, free_units;
   extent_t extents[ZONE_EXTENTS_MOST]; /* in order of address; the last one grows */
 } zone_t;
 
@@ -75,6 +75,8 @@ bool zone_is_free(unit_t unit);
 /* The best free run that holds `units` at that alignment, and where they would lie in
  * it; 0 if there is none. */
 unit_t zone_find(zone_id_t zone, size_t units, size_t align_units);
+/* Those that are not free, or are being purged just now. */
+size_t zone_used_units(zone_id_t zone);
 /* How many units are free right behind a run of the same zone that ends there. */
 size_t zone_free_units_behind(unit_t end);
 /* Takes [first, first + units) out of the free run that contains them. */
@@ -84,11 +86,11 @@ void zone_join(unit_t first, size_t units);
 
 /* Grows so that there are `units` at that alignment at the end, and says where: by an
  * eighth of what is there, or by what is needed if the system refuses that. 0 if it
- * refuses that as well. `used_units` are in use in all zones. */
-unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units, size_t used_units);
+ * refuses that as well. */
+unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units);
 /* Grows so that the units behind `end`, which is where a run ends, are free, if that
  * is where the zone ends. */
-bool zone_grow_behind(unit_t end, size_t units, size_t used_units);
+bool zone_grow_behind(unit_t end, size_t units);
 
 /* Goes through the SuperSlabs of a run: the number of each, and its units that belong to
  * the run. */

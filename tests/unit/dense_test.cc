@@ -72,7 +72,7 @@ TEST_F(Dense, AHeapThatShrankAndGrowsAgainIsSeenAsItIs) {
 /* SuperSlabs that went back as a whole are as good as new ones; of others the system would make
  * huge pages only by filling gaps. */
 TEST_F(Dense, WhatWentBackAsAWholeGetsThemAgain) {
-  ASSERT_NE(arena_take(ZONE_HUGE, 40 * SUPERSLAB_UNITS, 1, nullptr), 0u) << "a heap that is not small";
+  ASSERT_NE(arena_take(ZONE_SMALL, 40 * SUPERSLAB_UNITS, 1, nullptr), 0u) << "a heap that is not small";
   const auto take = [](size_t units) { return arena_take(ZONE_SMALL, units, 1, nullptr); };
   const unit_t run = take(2 * SUPERSLAB_UNITS);
   const size_t superslab = run / SUPERSLAB_UNITS;
@@ -94,7 +94,7 @@ TEST_F(Dense, WhatWentBackAsAWholeGetsThemAgain) {
 
 /* Large runs lie at any place: one that begins in the end of a SuperSlab in use reaches the next one. */
 TEST_F(Dense, WhatWentBackGetsThemAgainWhereverARunBegins) {
-  ASSERT_NE(arena_take(ZONE_HUGE, 40 * SUPERSLAB_UNITS, 1, nullptr), 0u) << "a heap that is not small";
+  ASSERT_NE(arena_take(ZONE_SMALL, 40 * SUPERSLAB_UNITS, 1, nullptr), 0u) << "a heap that is not small";
   const unit_t run = arena_take(ZONE_SMALL, 2 * SUPERSLAB_UNITS, 1, nullptr);
   const size_t superslab = run / SUPERSLAB_UNITS;
   ASSERT_EQ(run % SUPERSLAB_UNITS, 0u) << "the test is void";
@@ -156,11 +156,30 @@ TEST_F(Dense, ANewStepStaysAsItBegan) {
   ASSERT_NE(ballast, 0u);
   const unit_t behind = ballast + 8 * SUPERSLAB_UNITS;
   if (zone_free_units_behind(behind) < 2 * SUPERSLAB_UNITS) {
-    ASSERT_TRUE(zone_grow_behind(behind, 2 * SUPERSLAB_UNITS, 8 * SUPERSLAB_UNITS));
+    ASSERT_TRUE(zone_grow_behind(behind, 2 * SUPERSLAB_UNITS));
   }
   ASSERT_FALSE(map_wants_huge_page(behind / SUPERSLAB_UNITS)) << "the heap is small";
-  dense_grows_again(behind, 1, 100 * SUPERSLAB_UNITS);
+  const unit_t much = arena_take(ZONE_SMALL, 100 * SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
+  ASSERT_NE(much, 0u);
+  dense_grows_again(behind, 1);
   EXPECT_FALSE(map_wants_huge_page(behind / SUPERSLAB_UNITS));
+}
+
+/* They lie elsewhere, and may be hardly used. */
+TEST_F(Dense, HugeBlocksMakeNoLargeHeap) {
+  const size_t before = zone_used_units(ZONE_SMALL);
+  const unit_t huge = arena_take(ZONE_HUGE, 200 * SUPERSLAB_UNITS, 1, nullptr);
+  const unit_t run = arena_take(ZONE_SMALL, 3 * SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
+  ASSERT_NE(huge, 0u);
+  ASSERT_NE(run, 0u);
+  EXPECT_EQ(zone_used_units(ZONE_SMALL), before + 3 * SUPERSLAB_UNITS);
+  for (unit_t unit = run; unit < run + 3 * SUPERSLAB_UNITS; unit += SUPERSLAB_UNITS)
+    EXPECT_FALSE(map_wants_huge_page(unit / SUPERSLAB_UNITS));
+  arena_give(run, 3 * SUPERSLAB_UNITS);
+  EXPECT_EQ(zone_used_units(ZONE_SMALL), before);
+  arena_give(huge, 200 * SUPERSLAB_UNITS);
+  arena_purge(0);
+  EXPECT_EQ(zone_used_units(ZONE_SMALL), before) << "the purge took it out and gave it back";
 }
 
 /* Blocks of several pages do not say how much of them is used, so a step of growth is a witness: the next one

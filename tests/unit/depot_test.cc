@@ -308,25 +308,14 @@ TEST_F(SmallBlocks, AFewNowAndThenGoHome) {
   EXPECT_FALSE(Travels());
 }
 
-/* Rounds of decay_now of the calling thread, as if a second had passed before each. */
-static void seconds_pass(int seconds) {
-  for (int i = 0; i < seconds; i++) {
-    heap_t *heap = thread_enter();
-    heap->decayed_ms = 0;
-    do heap->looked_ms = 0, decay_now(heap, false);
-    while (heap->decay_classes > 0);
-    thread_leave(heap);
-  }
-}
-
 TEST(Travelling, EndsAfterAWhile) {
-  hak_free(hak_malloc(1));
-  owner_enter(&the_heap->owner);
-  travel_begin(the_heap, kOf1024);
-  owner_leave(&the_heap->owner);
-  seconds_pass(1);
+  heap_t *heap = hak_test::own_heap();
+  owner_enter(&heap->owner);
+  travel_begin(heap, kOf1024);
+  owner_leave(&heap->owner);
+  hak_test::a_second_passes(heap);
   EXPECT_GT(the_heap->magazines[kOf1024].travels, 0) << "two threads that exchange blocks by turns have to begin anew";
-  seconds_pass(1);
+  hak_test::a_second_passes(heap);
   EXPECT_EQ(the_heap->magazines[kOf1024].travels, 0);
 }
 

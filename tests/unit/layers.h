@@ -79,6 +79,22 @@ inline std::size_t cached_bytes() {
   return bytes;
 }
 
+/* That of the calling thread, which has one afterwards. */
+inline heap_t *own_heap() {
+  hak_free(hak_malloc(1));
+  return the_heap;
+}
+/* A round of decay_now, as it comes once a second. */
+inline void a_second_passes(heap_t *heap) {
+  heap->decayed_ms = 0;
+  owner_enter(&heap->owner);
+  do {
+    heap->looked_ms = 0; /* the clock has moved on */
+    decay_now(heap, false);
+  } while (heap->decay_classes > 0);
+  owner_leave(&heap->owner);
+}
+
 inline constexpr std::uint32_t kInUse = KIND_INNER;
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 

@@ -11,22 +11,10 @@
 
 namespace {
 
-heap_t *own_heap() {
-  hak_free(hak_malloc(1));
-  return the_heap;
-}
+using hak_test::own_heap;
+
 uint64_t transfers(heap_t *heap) {
   return atomic64_load_relaxed(&heap->owner.refills) + atomic64_load_relaxed(&heap->owner.flushes);
-}
-/* A decay as it comes once a second, now. */
-void decay(heap_t *heap) {
-  heap->decayed_ms = 0;
-  owner_enter(&heap->owner);
-  do {
-    heap->looked_ms = 0; /* the clock has moved on */
-    decay_now(heap, false);
-  } while (heap->decay_classes > 0);
-  owner_leave(&heap->owner);
 }
 
 void cycle(std::vector<void *> &blocks, size_t bytes, bool lifo) {
@@ -344,15 +332,15 @@ TEST(Magazine, WhatIsNotUsedShrinks) {
   unsigned grown = heap->magazines[c].capacity;
   ASSERT_GE(grown, 2000u);
   size_t cached = hak_test::cached_bytes();
-  decay(heap);
+  hak_test::a_second_passes(heap);
   EXPECT_EQ(heap->magazines[c].capacity, grown) << "it was used a moment ago";
   const std::uint64_t unused = atomic64_load_relaxed(&tallies[TALLY_UNUSED]);
   const std::size_t used_lately = hak_test::cached_bytes();
-  for (int i = 0; i < 3; i++) decay(heap);
+  for (int i = 0; i < 3; i++) hak_test::a_second_passes(heap);
   EXPECT_EQ(atomic64_load_relaxed(&tallies[TALLY_UNUSED]) - unused, used_lately - hak_test::cached_bytes());
   EXPECT_LE(heap->magazines[c].capacity, grown / 8) << "half a second";
   EXPECT_LT(hak_test::cached_bytes(), cached / 4);
-  for (int i = 0; i < 20; i++) decay(heap);
+  for (int i = 0; i < 20; i++) hak_test::a_second_passes(heap);
   EXPECT_LE(heap->magazines[c].capacity, 15u) << "a thread that is idle keeps more than one that starts";
   hak__check_all();
 }

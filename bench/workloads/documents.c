@@ -1,7 +1,7 @@
 /*
  * Documents: trees of small blocks, as of parsed JSON or XML, in a queue: a server's cache, a message that is worked on
- * while others wait. Each is built in one go, and walked and freed in the same order when it has become the oldest; all
- * differ in size. What a walk takes depends on where the blocks lie, which is the allocator's choice alone.
+ * while others wait. Each is built in one go, from the roots on; when it has become the oldest it is walked and freed, each node
+ * after those below it. All differ in size. What a walk takes depends on where the blocks lie, which is the allocator's choice alone.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -39,13 +39,12 @@ typedef struct own {
 } own_t;
 
 static node_t *build(bench_rng_t *rng, unsigned depth, uint64_t *sum, uint64_t *ops, bool verify) {
-  node_t *node = malloc(sizeof *node + payload);
-  if (!node) bench_out_of_memory(sizeof *node + payload);
+  node_t *node = bench_alloc(sizeof *node + payload, false);
   memset(node, 0, sizeof *node);
   node->value = bench_random(rng);
   *sum += node->value;
   *ops += 2;
-  /* The upper levels are lists for certain, so that no document is just a few leaves. */
+  /* The roots are lists for certain, so that no document is just a few leaves. */
   if (depth < DEPTH_MOST && (depth == 0 || bench_below(rng, depth > DEPTH_MOST - 2 ? 3 : 2) == 0)) {
     node->count = (uint32_t)bench_between(rng, 1, CHILDREN_MOST);
     node->children = bench_alloc(node->count * sizeof *node->children, false);

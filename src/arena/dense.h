@@ -4,7 +4,7 @@
  * Only behind a heap that is large and dense, so that what huge pages keep resident
  * without need is a step of growth, an eighth of the heap. Slabs say themselves how much of
  * them is free, and whether they were full once: what is free in those, and was written to, is
- * resident in small pages as well. Huge blocks do not count: they are in a zone of their own, and may be hardly used. Blocks of several pages, wide ones, do not say how much of them is used. So where they are a
+ * resident in small pages as well. The zone of huge blocks does not count: they may be hardly used. Blocks of several pages, wide ones, do not say how much of them is used. So where they are a
  * good part of the heap, a short step of growth that goes without huge pages is a witness: when
  * the zone grows the next time, a few pages of what is in use in it are looked up, and if
  * they are resident, that is credit for as much as the heap has. Huge blocks earn

@@ -75,7 +75,7 @@ bool zone_is_free(unit_t unit);
 /* The best free run that holds `units` at that alignment, and where they would lie in
  * it; 0 if there is none. */
 unit_t zone_find(zone_id_t zone, size_t units, size_t align_units);
-/* Those that are not free, or are being purged just now. */
+/* How many units of the zone exist and are not free. What is being purged counts, too. */
 size_t zone_used_units(zone_id_t zone);
 /* How many units are free right behind a run of the same zone that ends there. */
 size_t zone_free_units_behind(unit_t end);

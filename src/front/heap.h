@@ -65,12 +65,12 @@ typedef struct heap {
       uint32_t events;                               /* batch boundaries, to look at the clock now and then */
       size_t capacity_bytes;                         /* all magazines' capacity in blocks' bytes */
       size_t large_capacity_bytes;                   /* those of large blocks */
-      uint64_t in_order, gets_mixed;                 /* of order.c: a bit for each class that lately was, or did */
+      uint64_t in_order, gets_mixed;                 /* of order.c: a bit for each class that was, or lately did */
       /* Of room.c: large blocks that it might have looked at, units of those that it did, and how many are resident. */
       uint16_t looks, units_looked_at, units_resident;
       uint16_t counted_in; /* the generation of processes in which its large_capacity_bytes are counted, or 0 */
       uint32_t out_lately_kib, looked_at_kib; /* of room.c: the most that was out; what was not free in slabs then */
-      /* Of decay.c: when it looked last, when its round over the magazines began, how
+      /* Of decay.c: when it looked last, and when its round over the magazines began, the lower halves; how
        * many classes that round has still to see, and what has its turn next. */
       uint32_t looked_ms, decayed_ms;
       uint8_t decay_classes, decay_turn;

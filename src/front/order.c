@@ -16,6 +16,7 @@ static bool is_in_order(const heap_t *heap, unsigned size_class) {
 }
 
 HAK_NOINLINE bool order_is_lost_now(heap_t *heap, unsigned size_class) {
+  HAK_ASSERT(heap->top[size_class] == heap->limit[size_class]);
   uint64_t bit = (uint64_t)1 << size_class;
   if (is_in_order(heap, size_class)) heap->in_order |= bit;
   else if ((heap->in_order & bit) != 0) heap->gets_mixed |= bit;

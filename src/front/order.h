@@ -36,9 +36,9 @@ HAK_INLINE bool order_is_lost(heap_t *heap, unsigned size_class) {
   if (HAK_LIKELY(m->capacity < BATCH_CAPACITY) || !m->missed || size_class >= ORDER_CLASSES) return false;
   return heap->owner.slab_bytes >= (int64_t)ORDER_FROM_BYTES && order_is_lost_now(heap, size_class);
 }
-/* A second has passed. Where none of the full magazine's blocks were in order since, it may grow as others do. */
+/* A round of decay_now has come to it. Where it has never been full of blocks in order since the last one, it may grow as others do. */
 void order_age(heap_t *heap, unsigned size_class);
-/* The heap is another thread's from now on. */
+/* The heap's magazines are dropped: its thread ends, or will sleep. */
 void order_forget(heap_t *heap);
 
 HAK_C_END

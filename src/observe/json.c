@@ -1,7 +1,7 @@
 /* See json.h. SPDX-License-Identifier: MIT */
 #include "json.h"
 
-#include "account.h"
+#include "desk.h"
 #include "fields.h"
 
 #include <stdarg.h>
@@ -46,18 +46,17 @@ static void put_classes(out_t *out, const census_t *census) {
   put(out, "]");
 }
 
+static void write_at(desk_t *desk, void *context) {
+  out_t *out = context;
+  put(out, "{\"version\": \"%s\"", version_text());
+  put_fields(out, &desk->stats, stats_fields, STATS_FIELDS);
+  put_fields(out, &desk->account, account_fields, ACCOUNT_FIELDS);
+  put(out, ",\n \"is_measured\": %s", desk->census.is_measured ? "true" : "false");
+  put_classes(out, &desk->census);
+  put(out, "}\n");
+}
+
 void json_write(hak_write_fn *write, void *context) {
-  census_t census;
-  hak_stats_t stats;
-  hak_account_t account;
   out_t out = {write, context, true};
-  census_take(&census, true);
-  stats_from(&census, &stats);
-  account_from(&census, &account);
-  put(&out, "{\"version\": \"%s\"", version_text());
-  put_fields(&out, &stats, stats_fields, STATS_FIELDS);
-  put_fields(&out, &account, account_fields, ACCOUNT_FIELDS);
-  put(&out, ",\n \"is_measured\": %s", census.is_measured ? "true" : "false");
-  put_classes(&out, &census);
-  put(&out, "}\n");
+  desk_work(write_at, &out);
 }

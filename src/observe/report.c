@@ -3,7 +3,7 @@
 
 #include "../os/os.h"
 #include "../support/config.h"
-#include "account.h"
+#include "desk.h"
 #include "fields.h"
 #include "json.h"
 
@@ -14,7 +14,7 @@
 
 /* Written in few pieces, so that those of several processes mix little. */
 typedef struct {
-  char text[4096];
+  char *text; /* the desk's */
   size_t length;
 } text_t;
 
@@ -26,7 +26,7 @@ static void flush(text_t *out) {
 /* A line or a part of one. */
 static __attribute__((format(printf, 2, 3))) void put(text_t *out, const char *format, ...) {
   enum { LONGEST = 400 };
-  if (out->length + LONGEST > sizeof out->text) flush(out);
+  if (out->length + LONGEST > DESK_TEXT_BYTES) flush(out);
   va_list arguments;
   va_start(arguments, format);
   int length = vsnprintf(out->text + out->length, LONGEST, format, arguments);
@@ -100,20 +100,17 @@ static void put_classes(text_t *out, const census_t *census) {
       census->huge_spare_bytes / 1024, census->huge_resident_bytes / 1024);
 }
 
-void report_print(bool classes) {
-  census_t census;
-  hak_stats_t stats;
-  hak_account_t account;
-  text_t out = {.length = 0};
-  census_take(&census, true);
-  stats_from(&census, &stats);
-  account_from(&census, &account);
-  put_head(&out, &account);
-  put_account(&out, &stats, &account);
-  put_stats(&out, &stats);
-  if (classes) put_classes(&out, &census);
+static void print_at(desk_t *desk, void *context) {
+  const bool *classes = context;
+  text_t out = {.text = desk->text};
+  put_head(&out, &desk->account);
+  put_account(&out, &desk->stats, &desk->account);
+  put_stats(&out, &desk->stats);
+  if (*classes) put_classes(&out, &desk->census);
   flush(&out);
 }
+
+void report_print(bool classes) { desk_work(print_at, &classes); }
 
 /* ---- At exit -------------------------------------------------------------------*/
 typedef struct {
@@ -142,11 +139,11 @@ static bool expand_path(char *out, size_t size, const char *path) {
 }
 
 static int open_file(const char *pattern) {
-  char path[4096];
+  static HAK_RARELY_USED char path[4096]; /* a process ends once */
   return expand_path(path, sizeof path, pattern) ? os_open_for_writing(path) : -1;
 }
 
-static void write_file(const char *pattern) {
+static HAK_COLD void write_file(const char *pattern) {
   file_t file = {.fd = open_file(pattern)};
   file.has_failed = file.fd < 0;
   if (!file.has_failed) {

@@ -1,7 +1,7 @@
 /* See xml.h. SPDX-License-Identifier: MIT */
 #include "xml.h"
 
-#include "account.h"
+#include "desk.h"
 
 /* Free blocks, as glibc lists those of its bins: magazines' ones and slabs'. */
 static bool write_sizes(FILE *stream, const census_t *census) {
@@ -32,32 +32,42 @@ static size_t blocks_free(const census_t *census) {
 }
 
 /* The totals stand twice: in the heap, and behind all heaps. */
-static bool write_totals(FILE *stream, const census_t *census, bool of_all) {
-  hak_stats_t stats;
-  hak_account_t account;
-  stats_from(census, &stats);
-  account_from(census, &account);
+static bool write_totals(FILE *stream, const desk_t *desk, bool of_all) {
+  const census_t *census = &desk->census;
+  const hak_stats_t *stats = &desk->stats;
+  const hak_account_t *account = &desk->account;
   bool written = fprintf(stream,
                          "<total type=\"fast\" count=\"%zu\" size=\"%zu\"/>\n"
                          "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n",
-                         blocks_cached(census), stats.cached, blocks_free(census),
-                         stats.free_in_slabs + stats.outboxes) >= 0;
+                         blocks_cached(census), stats->cached, blocks_free(census),
+                         stats->free_in_slabs + stats->outboxes) >= 0;
   if (written && of_all)
     written = fprintf(stream, "<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n", census->huge_count,
-                      stats.huge_bytes) >= 0;
-  size_t most = max_size(account.resident, stats.peak_in_use);
+                      stats->huge_bytes) >= 0;
+  size_t most = max_size(account->resident, stats->peak_in_use);
   return written && fprintf(stream,
                             "<system type=\"current\" size=\"%zu\"/>\n"
                             "<system type=\"max\" size=\"%zu\"/>\n"
                             "<aspace type=\"total\" size=\"%zu\"/>\n"
                             "<aspace type=\"mprotect\" size=\"%zu\"/>\n",
-                            account.resident, most, account.mapped, account.mapped) >= 0;
+                            account->resident, most, account->mapped, account->mapped) >= 0;
+}
+
+typedef struct {
+  FILE *stream;
+  bool written;
+} out_t;
+
+static void write_at(desk_t *desk, void *context) {
+  out_t *out = context;
+  out->written = fprintf(out->stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n") >= 0 &&
+                 write_sizes(out->stream, &desk->census) && write_totals(out->stream, desk, false) &&
+                 fprintf(out->stream, "</heap>\n") >= 0 && write_totals(out->stream, desk, true) &&
+                 fprintf(out->stream, "</malloc>\n") >= 0;
 }
 
 bool xml_write(FILE *stream) {
-  census_t census;
-  census_take(&census, true);
-  return fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n") >= 0 && write_sizes(stream, &census) &&
-         write_totals(stream, &census, false) && fprintf(stream, "</heap>\n") >= 0 &&
-         write_totals(stream, &census, true) && fprintf(stream, "</malloc>\n") >= 0;
+  out_t out = {.stream = stream};
+  desk_work(write_at, &out);
+  return out.written;
 }

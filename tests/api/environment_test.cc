@@ -167,6 +167,24 @@ TEST_F(Environment, StatsFileIsJson) {
   EXPECT_EQ(numbers["errors"], 0) << found;
 }
 
+/* As under the C library, in a thread that has no more than 16 KiB. */
+TEST_F(Environment, SmallestStacksWillDoForReports) {
+  const std::string path = directory_ + "/stats.json";
+  for (const char *stats : {"HAKMEM_STATS=0", "HAKMEM_STATS=1", "HAKMEM_STATS=classes"}) {
+    for (bool reports : {false, true}) {
+      std::vector<std::string> arguments = {HELPER_small_stack_program};
+      if (reports) arguments.emplace_back("reports");
+      Outcome outcome = hak_test::run(arguments,
+                                      {stats, "HAKMEM_STATS_FILE=" + path, "LD_PRELOAD=" HELPER_hakmem_shared});
+      EXPECT_TRUE(outcome.exited_with(0)) << stats << ": " << outcome.describe();
+      std::map<std::string, double> numbers;
+      std::string error;
+      EXPECT_TRUE(hak_test::parse_json_object(content_of(path), &numbers, &error)) << error;
+      (void)unlink(path.c_str());
+    }
+  }
+}
+
 TEST_F(Environment, StatsFileThatCannotBeWrittenIsHarmless) {
   for (const char *path : {"/no/such/directory/stats.json", "/", "/proc/version"}) {
     Outcome outcome = run_with({std::string("HAKMEM_STATS_FILE=") + path});

@@ -121,6 +121,30 @@ TEST(Stats, JsonStopsWhenTheReaderHasEnough) {
   EXPECT_LE(reader.pieces, 4) << "it went on after `write` had returned false";
 }
 
+/* The figures of the one are not those of the other: what the reader asks for is of a moment in which there is more. */
+TEST(Stats, AReaderMayAskForJsonItself) {
+  struct Reader {
+    std::string text, inner;
+    static bool read(void *context, const char *piece, size_t bytes) {
+      auto *reader = static_cast<Reader *>(context);
+      if (reader->inner.empty()) {
+        void *block = hak_malloc(HAK_MIB(20));
+        hak_stats_json(append, &reader->inner);
+        hak_free(block);
+      }
+      return append(&reader->text, piece, bytes);
+    }
+  } reader;
+  const hak_stats_t before = now();
+  hak_stats_json(Reader::read, &reader);
+  std::map<std::string, double> outer, inner;
+  std::string error;
+  ASSERT_TRUE(hak_test::parse_json_object(reader.text, &outer, &error)) << error << " in\n" << reader.text;
+  ASSERT_TRUE(hak_test::parse_json_object(reader.inner, &inner, &error)) << error << " in\n" << reader.inner;
+  EXPECT_EQ(outer["huge_bytes"], static_cast<double>(before.huge_bytes));
+  EXPECT_EQ(inner["huge_bytes"], static_cast<double>(before.huge_bytes + HAK_MIB(20)));
+}
+
 TEST(Stats, AnOlderCallerGetsWhatItKnows) {
   struct {
     size_t struct_bytes, reserved, guard;

@@ -61,10 +61,11 @@ static unit_t find_dirty(size_t units, size_t align_units) {
 }
 
 /* Before the huge zone grows, what large blocks have left serves, of a program whose blocks have all grown to huge ones: it would lie
- * beside them. The contrary is not done: slabs would lie between huge blocks for ever. */
+ * beside them. Only for what is longer than a large block: what is huge by its alignment alone has never been one. The contrary is not
+ * done: slabs would lie between huge blocks for ever. */
 static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
   *first = zone_find(zone, units, align_units);
-  if (*first == 0 && zone == ZONE_HUGE) *first = find_dirty(units, align_units);
+  if (*first == 0 && zone == ZONE_HUGE && units > LARGE_MOST_UNITS) *first = find_dirty(units, align_units);
   if (*first == 0 && stock_may_grow(units)) *first = zone_grow(zone, units, align_units);
   size_t dirty;
   if (*first == 0) return false;
@@ -225,7 +226,7 @@ static void give(unit_t first, size_t units, bool is_clean) {
 void arena_give(unit_t first, size_t units) { give(first, units, false); }
 void arena_give_clean(unit_t first, size_t units) { give(first, units, true); }
 
-/* Where a run that grows by so much is better copied to, as that is dirty, than extended into what is not, beside which
+/* Where a large block that grows by so much is better copied to, as that is dirty, than extended into what is not, beside which
  * that would stay resident; 0: nowhere. Not one that grows by little: to copy it takes longer than to fault that in. */
 static unit_t better_place(unit_t behind, size_t old_units, size_t more) {
   if (zone_of(behind - 1) != ZONE_SMALL || more < old_units / 2) return 0;
@@ -258,6 +259,13 @@ static bool extend(unit_t first, size_t old_units, size_t new_units) {
 }
 
 bool arena_extend(unit_t first, size_t old_units, size_t new_units) {
+  stock_enter();
+  bool extended = extend(first, old_units, new_units);
+  arena_leave();
+  return extended;
+}
+
+bool arena_extend_large(unit_t first, size_t old_units, size_t new_units) {
   size_t more = new_units - old_units;
   stock_enter();
   unit_t other = better_place((unit_t)(first + old_units), old_units, more);

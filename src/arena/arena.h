@@ -3,7 +3,8 @@
  *
  * A run is a row of consecutive units. Zones (zone.h) keep slabs and large blocks
  * apart from huge blocks, which are too big to leave a gap that anything else fits
- * well. Where the system gives no more, each serves the other's requests.
+ * well. Where the system gives no more, each serves the other's requests; and before the huge
+ * zone grows, what is dirty in the other one serves blocks that are longer than a large one.
  *
  * A run that is given back stays resident ("dirty", dirty.h) for about a second, for
  * whoever needs memory next; then its pages go back to the system. What is dirty
@@ -34,8 +35,8 @@ bool arena_ready(void);
 /* Whether it has been found. */
 bool arena_is_ready(void);
 
-/* A run of `units`, of that zone unless memory is short, whose first address is a multiple of
- * `align_units`, a power of two, units. `is_zero`, if not NULL: whether
+/* A run of `units` whose first address is a multiple of `align_units`, a power of two, units. Of that zone unless memory is
+ * short, or the zone of slabs has what is dirty for a huge block. `is_zero`, if not NULL: whether
  * every byte reads as zero. 0 when there is no memory. Page-map words are the
  * caller's to write; they are 0. */
 unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zero);
@@ -69,8 +70,10 @@ unit_t arena_take_shelved(unsigned length);
  * shelf, without the gate. 0 if there is none. It may not read as zero, and arena_clear_stale
  * does not know what of it. */
 unit_t arena_take_cut(size_t units, size_t align_units);
-/* Makes a run longer in place if the units behind it are free or the zone can grow there, and it had not better be copied to dirty ones. */
+/* Makes a run longer in place if the units behind it are free or the zone can grow there. */
 bool arena_extend(unit_t first, size_t old_units, size_t new_units);
+/* The same for a large block, which stays one: not if it had better be copied to dirty units, where its next place is looked for. */
+bool arena_extend_large(unit_t first, size_t old_units, size_t new_units);
 
 /* Whether the unit exists; what lies elsewhere in the window is not ours. */
 bool arena_has(size_t unit);

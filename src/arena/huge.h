@@ -1,5 +1,5 @@
 /*
- * Huge blocks: each a run of its own in the huge zone, larger than the largest
+ * Huge blocks: each a run of its own, mostly in the huge zone, larger than the largest
  * size class, or more aligned than a slab can promise, or cut where it was by realloc. They grow in place where
  * the range behind them is free, else by moving their pages, not their bytes; but
  * where pages lie behind the other place, too, bytes are copied.

@@ -31,7 +31,8 @@ HAK_C_BEGIN
 enum {
   UNIT_SHIFT = 16,
   UNIT_BYTES = 1 << UNIT_SHIFT,
-  SUPERSLAB_UNITS = 32, /* 2 MiB: one huge page */
+  SUPERSLAB_UNITS = 32,  /* 2 MiB: one huge page */
+  LARGE_MOST_UNITS = 64, /* the longest large block: what is longer is huge */
   /* Bits in a unit's bitmap: one for each 16 bytes. */
   UNIT_BITMAP_WORDS = UNIT_BYTES / 16 / 64,
 };
@@ -125,8 +126,8 @@ typedef struct {
 
 /* A SuperSlab: which of its units are in use; which free ones hold pages; which
  * of those in use did when they were taken, and so did not read as zero; whether
- * the system was asked for a huge page (huge_pages.c in the huge zone, zone.c and dense.c
- * in the small one; read without the gate there: relaxed, a hint); whether one touch may
+ * the system was asked for a huge page (huge_pages.c for huge blocks, zone.c and dense.c
+ * for what the small zone grows by; read without the gate there: relaxed, a hint); whether one touch may
  * have made free units resident that count as clean, which outlasts the asking: dirty.c; and
  * whether a block that grew has been there, perhaps with pages of another place, since all of it was
  * mapped anew: set under the arena's gate, taken back by who holds all of it.

@@ -25,6 +25,7 @@ static_assert((int)SIZE_CLASS_COUNT <= (int)KIND_REGION, "a class is below every
 #define TINY_MAX_BYTES (HAK_KIB(1) + 16)
 #define MID_MAX_BYTES HAK_KIB(64)
 #define LARGE_MAX_BYTES HAK_MIB(4)
+static_assert(LARGE_MAX_BYTES == (size_t)LARGE_MOST_UNITS << UNIT_SHIFT, "the arena knows what is longer");
 #define WIDE_ABOVE_BYTES HAK_KIB(8)
 
 typedef struct {

@@ -367,7 +367,7 @@ void slab_unclaim_single(unit_t slab, uint32_t word) { atomic32_store_release(ma
 bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;
   if (!slab_claim_single(slab, word)) return false;
-  bool extended = arena_extend(slab, old_units, new_units);
+  bool extended = arena_extend_large(slab, old_units, new_units);
   if (extended) {
     map_record(slab)->slab.size_class = (uint8_t)new_class;
     dense_note_wide((int64_t)new_units - (int64_t)old_units);

@@ -83,9 +83,9 @@ class Arena : public testing::Test {
     arena_give(first, run.units);
     held.erase(first);
   }
-  bool extend(unit_t first, size_t units) {
+  bool extend(unit_t first, size_t units, bool is_large = false) {
     Run &run = held.at(first);
-    if (!arena_extend(first, run.units, units)) return false;
+    if (!(is_large ? arena_extend_large : arena_extend)(first, run.units, units)) return false;
     hak_test::write_words(first, units, hak_test::kInUse);
     for (size_t i = run.units; i < units; i++) stamp_unit(first + i, run.key + i * UNIT_BYTES);
     run.units = units;
@@ -430,33 +430,43 @@ TEST_F(Arena, WhatGrowsByMuchMovesWhereDirtyUnitsWait) {
   const unit_t dirty = take(ZONE_SMALL, 17), run = take(ZONE_SMALL, 8);
   arena_purge(0);
   give(dirty);
-  EXPECT_FALSE(extend(run, 16));
-  EXPECT_FALSE(extend(run, 12));
-  ASSERT_TRUE(extend(run, 10)) << "a copy takes longer";
+  EXPECT_FALSE(extend(run, 16, true));
+  EXPECT_FALSE(extend(run, 12, true));
+  ASSERT_TRUE(extend(run, 10, true)) << "a copy takes longer";
   arena_purge(0);
-  ASSERT_TRUE(extend(run, 18)) << "nothing is dirty";
+  ASSERT_TRUE(extend(run, 18, true)) << "nothing is dirty";
   map_split_run(run, 10, 8);
   hak_test::write_words(run + 10, 8, 0);
   arena_give(run + 10, 8);
   held[run].units = 10;
   give(take(ZONE_SMALL, 17));
-  EXPECT_TRUE(extend(run, 18)) << "what it grows into is dirty";
+  EXPECT_TRUE(extend(run, 18, true)) << "what it grows into is dirty";
+}
+
+/* A huge block would find its next place in the huge zone, and as much with an eighth to spare. */
+TEST_F(Arena, AHugeRunBetweenSlabsGrowsWhereItIs) {
+  const unit_t dirty = take(ZONE_SMALL, 17), run = take(ZONE_SMALL, 8);
+  arena_purge(0);
+  give(dirty);
+  EXPECT_TRUE(extend(run, 16));
 }
 
 /* As when all blocks of a program grow beyond the large sizes. */
 TEST_F(Arena, HugeRunsTakeWhatLargeOnesHaveLeftDirty) {
   arena_purge(0);
-  const unit_t end = take(ZONE_SMALL, 1), large = take(ZONE_SMALL, 90);
-  give(take(ZONE_HUGE, 64, 32));
+  const unit_t end = take(ZONE_SMALL, 1), large = take(ZONE_SMALL, 130);
+  give(take(ZONE_HUGE, 96, 32));
   const unit_t behind = take(ZONE_SMALL, 1);
   give(large);
-  EXPECT_EQ(zone_of(take(ZONE_HUGE, 64, 32)), ZONE_HUGE) << "there is a gap";
-  const unit_t huge = take(ZONE_HUGE, 48);
+  EXPECT_EQ(zone_of(take(ZONE_HUGE, 96, 32)), ZONE_HUGE) << "there is a gap";
+  EXPECT_EQ(zone_of(take(ZONE_HUGE, 1, 32)), ZONE_HUGE) << "it is huge by its alignment alone";
+  EXPECT_EQ(zone_of(take(ZONE_HUGE, LARGE_MOST_UNITS, 32)), ZONE_HUGE);
+  const unit_t huge = take(ZONE_HUGE, LARGE_MOST_UNITS + 1);
   EXPECT_EQ(zone_of(huge), ZONE_SMALL) << "what is dirty stays beside it";
-  EXPECT_EQ(zone_of(take(ZONE_HUGE, 64, 32)), ZONE_HUGE) << "it is too short";
+  EXPECT_EQ(zone_of(take(ZONE_HUGE, 96, 32)), ZONE_HUGE) << "it is too short";
   give(huge);
   arena_purge(0);
-  EXPECT_EQ(zone_of(take(ZONE_HUGE, 48)), ZONE_HUGE) << "nothing is dirty there";
+  EXPECT_EQ(zone_of(take(ZONE_HUGE, 100)), ZONE_HUGE) << "nothing is dirty there";
   (void)end, (void)behind;
 }
 
@@ -497,7 +507,7 @@ TEST_F(Arena, WhatGrowsByMuchDoesNotMoveWhereNoPagesLie) {
     const unit_t dirty = arena_take(ZONE_SMALL, 17, 1, nullptr);
     run = take(ZONE_SMALL, 8);
     arena_give(dirty, 17);
-    EXPECT_TRUE(extend(run, 16) || i < 7);
+    EXPECT_TRUE(extend(run, 16, true) || i < 7);
     give(run);
   }
 }

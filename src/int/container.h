@@ -2,8 +2,9 @@
  * The container that the process runs in: how much memory it may have (os/cgroup.h).
  *
  * It is looked at once, because that takes file descriptors, and the program may be about to
- * use the numbers that they would have: while the process has one thread, with all signals
- * blocked, so that nothing else happens in it before they are closed again. That is when the heap has
+ * use the numbers that they would have: when the process has one thread, and from then on with all signals
+ * blocked, so that nothing else happens in it before they are closed again (but for a thread that a handler has
+ * started between the two, which handlers may not). That is when the heap has
  * reached 16 MiB, or before the program starts its first thread, whatever comes first. If
  * there is another thread by then, nobody looks; neither with HAKMEM_INT=inline or off, nor where the
  * program has installed a filter of system calls.

@@ -229,9 +229,10 @@ static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool may
     before[c - size_class] = magazine_count(heap, c);
   }
   void *block = refill(heap, size_class, may_share, is_zero);
-  unsigned served = block != NULL ? word_kind(map_lookup(block)) : size_class;
-  if (HAK_UNLIKELY(served - size_class > last - size_class))
-    served = size_class; /* freed twice, and its slab has gone */
+  /* Not by its word: one that was freed twice may be a block of another class by now. A magazine that stood in has one less. */
+  unsigned served = size_class;
+  for (unsigned c = size_class + 1; c <= last; c++)
+    if (magazine_count(heap, c) < before[c - size_class]) served = c;
   bool is_new = before[served - size_class] == 0;
   bool is_sample = block != NULL && (is_new ? sample_draw_one(heap, served) : sample_popped(heap, served));
   if (is_new) sample_draw(heap, served, magazine_count(heap, served));

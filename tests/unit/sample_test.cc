@@ -246,6 +246,31 @@ TEST(Sample, AFlushKnowsTheTrap) {
   });
 }
 
+/* It was freed twice, and is a block of another class by now, one of those that stand in for its own. */
+TEST(Sample, ABlockIsCountedWhereItLay) {
+  Wanted wanted(1);
+  in_thread([] {
+    constexpr size_t kBytes = HAK_KIB(256);
+    const unsigned size_class = size_class_of(kBytes);
+    for (int i = 0; i < 10; i++) hak_free(hak_malloc(kBytes));
+    ASSERT_EQ(magazine_count(the_heap, size_class), 1u) << "the test is void";
+    ASSERT_EQ(the_heap->sampler->trap[size_class], 1) << "the test is void";
+    void *block = the_heap->sampler->aside[size_class];
+    atomic32 *word = map_word(map_unit_of(block));
+    const uint32_t was = atomic32_load_relaxed(word);
+    ASSERT_EQ(word_kind(was), size_class);
+    atomic32_store_relaxed(word, word_make(word_owner(was), size_class + 1));
+    Reader reader;
+    EXPECT_EQ(hak_malloc(kBytes), block);
+    atomic32_store_relaxed(word, was);
+    EXPECT_EQ(the_heap->sampler->trap[size_class], 0) << "nothing is there any more";
+    reader.drain();
+    EXPECT_EQ(reader.bytes().count(kBytes), 1u) << "it is said to be of another size";
+    hak_free(block);
+  });
+  hak__check_all();
+}
+
 static const uint64_t marks[4] = {0x1111222233334444, 1, 2, 0x5555666677778888};
 /* Its variables lie on the stack, and not where a sanitizer would rather have them. */
 __attribute__((noinline, no_sanitize("address"))) static void allocate_below_the_marks() {

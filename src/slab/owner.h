@@ -121,10 +121,12 @@ typedef struct owner {
   uint64_t listed[(MID_CLASS_END + 63) / 64]; /* a bit for each list that is not empty */
   /* What the thread has freed of others' blocks, in the metadata; NULL before the first. The
    * parcels that are being packed, by number, 0 for none; how many these are, whether packing
-   * them, or the entries, is in vain, and how often entries were in each other's way: remote.c. Empty ones, and how many: parcel.h. */
+   * them, or the entries, is in vain, how often entries were in each other's way, and how many were asked
+   * about that go alone: remote.c. Empty ones, and how many: parcel.h. */
   outbox_t *outbox;
   uint32_t parcels[OUTBOX_PARCELS], parcel_count;
   uint16_t scattered, sparse, evictions;
+  uint8_t alone;
   uint32_t spare_parcels, spare_count;
   uint8_t roomy[ROOMY_ENTRIES], roomy_turn; /* entries that may hold more than others, the last ones; remote.c */
 } owner_t;

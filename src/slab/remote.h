@@ -4,7 +4,8 @@
  * The freeing thread collects bits, and sends words of them to the owner in parcels
  * (parcel.h), which the owner empties into its free bitmaps. What follows is the way of
  * a word for which there is no parcel, or no room for one more on the owner's mail, or
- * whose slab has become another's on the way.
+ * whose slab has become another's on the way; and of one that would be alone in its parcel, as it fills that
+ * or as no other has come for the same owner, or that goes alone at once, as packing has been in vain lately.
  *
  * The freeing thread puts the bits into the slab's remote bitmap and, if
  * the slab is not announced yet, announces it: pushes the slab on its owner's

@@ -208,6 +208,39 @@ TEST_F(Remote, WhatIsPackedInVainGoesAlone) {
   EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees), blocks.size() + of_a.size());
 }
 
+/* The same of rows, which magazines send: of as many blocks as that one of 16 is to try whether packing is in vain still. */
+TEST_F(Remote, RowsThatArePackedInVainArePackedAgain) {
+  constexpr size_t kOwners = 128, kBlocks = 512, kRow = 16, kOfA = 240000;
+  static_assert(kBlocks % kRow == 0 && kOfA % kRow == 0, "whole rows");
+  AttachedOwner owners[kOwners];
+  std::vector<void *> blocks;
+  std::vector<size_t> rows;
+  auto flush_row = [&](size_t row) { batch_flush(b, 1, &blocks[row * kRow], kRow); };
+  for (auto &owner : owners) {
+    auto some = owner.refill(1, kBlocks);
+    std::sort(some.begin(), some.end());
+    for (size_t i = 0; i < kBlocks; i += kRow) rows.push_back((blocks.size() + i) / kRow);
+    blocks.insert(blocks.end(), some.begin(), some.end());
+  }
+  hak_test::Random random(3);
+  random.shuffle(rows);
+  atomic64_store_relaxed(&b->remote_frees, 1);
+  for (size_t row : rows) flush_row(row);
+  EXPECT_GE(b->scattered, 32u) << "the test is void";
+
+  blocks = a.refill(1, kOfA);
+  std::sort(blocks.begin(), blocks.end());
+  for (size_t row = 0; row < kOfA / kRow; row++) flush_row(row);
+  EXPECT_EQ(b->scattered, 0u) << "what others have left in the outbox is in the way for ever";
+  remote_flush(b);
+  for (auto &owner : owners) {
+    remote_collect(owner, SIZE_MAX);
+    slab_check(owner);
+  }
+  remote_collect(a, SIZE_MAX);
+  slab_check(a);
+}
+
 /* The same where all are one owner's, of more words than there are places. */
 TEST_F(Remote, WhatIsSparseGoesAlone) {
   constexpr size_t kBlocks = 64 * 1024, kLast = 1000; /* 1024 words */
@@ -251,7 +284,7 @@ void *scatter(owner_t *freer, AttachedOwner *owners, size_t count, size_t *quick
       remote_free(freer, block, map_lookup(block));
     } else if (atomic64_load_relaxed(&freer->remote_frees) == before + 1) {
       ++*quick;
-      if (before % 16 < 10) last = block; /* and what follows goes alone, too */
+      if (freer->alone % 16 < 10) last = block; /* and what follows goes alone, too */
     }
     error_settle();
   }
@@ -277,7 +310,7 @@ TEST_F(Remote, WhatGoesAloneIsReportedAtOnce) {
   size_t quick = 0;
   void *block = scatter(b, owners, 128, &quick);
   ASSERT_NE(block, nullptr);
-  atomic64_store_relaxed(&b->remote_frees, 1); /* no sixteenth */
+  b->alone = 0; /* no sixteenth */
   EXPECT_DEATH(remote_free_quickly(b, block, map_lookup(block)), "double free");
   remote_flush(b);
   for (auto &owner : owners) remote_collect(owner, SIZE_MAX);

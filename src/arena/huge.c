@@ -99,28 +99,44 @@ typedef enum {
   MOVE_DESTINATION_LOST, /* the contents are at the source                      */
 } move_t;
 
+static move_t move_contents(char *to, char *from, size_t bytes);
+
+/* The contents of [from, from + head) are at `to`, or copies of them: `first`. Now the rest. If there is no place for it
+ * they go back, as half of all would be here and half there. */
+static move_t move_rest(char *to, char *from, size_t bytes, size_t head, move_t first) {
+  move_t rest = move_contents(to + head, from + head, bytes - head);
+  if (rest == MOVE_DESTINATION_LOST) {
+    HAK_CHECK(first != MOVE_SOURCE_LOST); /* twice the system has not mapped again what was mapped */
+    memcpy(from, to, head);
+    return rest;
+  }
+  return first > rest ? first : rest; /* in the order of the names: what is less to be had */
+}
+
 /* Moves whole pages; where the system refuses, piece by piece, and copies those
  * pieces that it refuses as well: kernels before 6.17 move only what lies in one
- * mapping, and have unmapped the destination when they find that it does not. What
+ * mapping, and have unmapped the destination when they find that it does not; later ones
+ * have moved what lies before the one that they refuse. What
  * lay at `from` is mapped anew: otherwise the system could put something else there. */
 static move_t move_contents(char *to, char *from, size_t bytes) {
-  size_t whole_pages = align_up(bytes, os_page_bytes());
-  os_moved_t moved = os_move_pages(from, to, whole_pages);
-  if (moved == OS_MOVED) return map_commit_moved(from, whole_pages) == OS_MAPPED ? MOVE_DONE : MOVE_SOURCE_LOST;
-  if (moved == OS_MOVE_REFUSED && !map_commit_again(to, whole_pages) && !os_is_readable(to))
+  size_t whole_pages = align_up(bytes, os_page_bytes()), gone;
+  os_moved_t moved = os_move_pages(from, to, whole_pages, &gone);
+  move_t first = MOVE_DONE;
+  if (gone > 0 && map_commit_moved(from, gone) != OS_MAPPED) first = MOVE_SOURCE_LOST;
+  if (gone == whole_pages) return first;
+  if (moved == OS_MOVE_REFUSED && !map_commit_again(to + gone, whole_pages - gone) && !os_is_readable(to + gone)) {
+    HAK_CHECK(first != MOVE_SOURCE_LOST); /* as in move_rest */
+    memcpy(from, to, gone);
     return MOVE_DESTINATION_LOST;
+  }
+  if (gone > 0) return move_rest(to, from, bytes, gone, first);
   if (moved == OS_MOVE_UNTRIED || bytes <= OS_HUGE_PAGE_BYTES) {
     memcpy(to, from, bytes);
     return MOVE_COPIED;
   }
   size_t head = align_up(bytes / 2, OS_HUGE_PAGE_BYTES);
-  move_t first = move_contents(to, from, head);
-  if (first == MOVE_DESTINATION_LOST) return first;
-  move_t second = move_contents(to + head, from + head, bytes - head);
-  /* Half of the contents would be here and half there. But what could be mapped again
-   * once can be so again. */
-  HAK_CHECK(second != MOVE_DESTINATION_LOST);
-  return first > second ? first : second; /* in the order of the names: what is less to be had */
+  first = move_contents(to, from, head);
+  return first == MOVE_DESTINATION_LOST ? first : move_rest(to, from, bytes, head, first);
 }
 
 /* Where pages lie behind at least half of the place, and nearly all of what is to go there, copying takes little new memory,

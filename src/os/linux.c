@@ -286,14 +286,62 @@ bool os_unmark_zero_pages(void *at, size_t bytes, size_t step, unsigned char *re
   return found;
 }
 
-os_moved_t os_move_pages(void *from, void *to, size_t bytes) {
+/* Whether something lies there, be it that it cannot be read: os_is_readable would wait for who serves page faults
+ * of the program's. */
+static bool is_mapped(void *at) {
+  unsigned char resident;
+  int failed;
+  do failed = mincore(at, getauxval(AT_PAGESZ), &resident);
+  while (failed != 0 && errno == EAGAIN);
+  return failed == 0 || errno != ENOMEM;
+}
+
+/* Linux 6.17 and later move mappings one after the other, and may be refused at each: what lay before it has gone. */
+static size_t bytes_gone(char *from, size_t bytes) {
+  size_t page = os_page_bytes(), least = 0, most = bytes / page;
+  if (is_mapped(from)) return 0;
+  while (least < most) {
+    size_t middle = (least + most) / 2;
+    if (is_mapped(from + middle * page)) most = middle;
+    else least = middle + 1;
+  }
+  return least * page;
+}
+
+/* Not MREMAP_DONTUNMAP: it unlocks all of a locked mapping, not just this range. */
+static bool move(void *from, void *to, size_t bytes) {
+  atomic64_add_relaxed(&os_calls.mremap, 1);
+  return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+}
+
+#if defined(HAK_FAULT_INJECTION)
+static atomic64 fault_moves, fault_moves_most;
+void os_fault_moves_set(size_t most_bytes) { atomic64_store_relaxed(&fault_moves_most, most_bytes); }
+
+/* Every other one that is refused has moved the first half. */
+static bool fault_of_a_move(void *from, void *to, size_t bytes) {
+  size_t most = atomic64_load_relaxed(&fault_moves_most);
+  if (fault_here()) {
+    size_t half = align_down(bytes / 2, os_page_bytes());
+    if (half > 0 && atomic64_add_relaxed(&fault_moves, 1) % 2 == 0) move(from, to, half);
+    return true;
+  }
+  if (most == 0 || bytes <= most) return false;
+  if (move(from, to, most)) unmap((char *)to + most, bytes - most);
+  return true;
+}
+#else
+HAK_INLINE bool fault_of_a_move(void *from, void *to, size_t bytes) { return (void)from, (void)to, (void)bytes, false; }
+#endif
+
+os_moved_t os_move_pages(void *from, void *to, size_t bytes, size_t *moved) {
   check_pages(from, bytes);
   check_pages(to, bytes);
+  *moved = 0;
   if (!os_is_unfiltered()) return OS_MOVE_UNTRIED;
-  if (fault_here()) return OS_MOVE_REFUSED;
-  atomic64_add_relaxed(&os_calls.mremap, 1);
-  /* Not MREMAP_DONTUNMAP: it unlocks all of a locked mapping, not just this range. */
-  return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to ? OS_MOVED : OS_MOVE_REFUSED;
+  bool done = !fault_of_a_move(from, to, bytes) && move(from, to, bytes);
+  *moved = done ? bytes : bytes_gone(from, bytes);
+  return done ? OS_MOVED : OS_MOVE_REFUSED;
 }
 
 /* By asking to sleep until a word changes, but for no time at all: EFAULT says that it

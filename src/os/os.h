@@ -99,10 +99,11 @@ bool os_resident_pages(void *at, size_t bytes, unsigned char *resident);
 bool os_unmark_zero_pages(void *at, size_t bytes, size_t step, unsigned char *resident);
 /* Moves the pages of [from, from + bytes) to [to, …) without copying. Both are
  * writable memory; what was at `to` is gone, and nothing is mapped at `from`
- * afterwards. OS_MOVE_REFUSED: `from` is as it was, and nothing may be mapped at
- * `to` any more. OS_MOVE_UNTRIED: both are as they were. */
+ * afterwards. `moved` says of how many bytes, from the first on, that is so: of all; with
+ * OS_MOVE_REFUSED of some or none, while the rest of `from` is as it was, and nothing may be
+ * mapped at the rest of `to` any more; with OS_MOVE_UNTRIED both are as they were. */
 typedef enum { OS_MOVED, OS_MOVE_REFUSED, OS_MOVE_UNTRIED } os_moved_t;
-os_moved_t os_move_pages(void *from, void *to, size_t bytes);
+os_moved_t os_move_pages(void *from, void *to, size_t bytes, size_t *moved);
 
 /* Whether the aligned word that holds the address can be read just now. */
 bool os_is_readable(const void *address);
@@ -169,6 +170,9 @@ void os_sleep(int milliseconds);
  * setting. */
 #if defined(HAK_FAULT_INJECTION)
 uint64_t os_fault_set(uint64_t nth, bool sticky);
+/* From now on no more than so many bytes are moved in a call: what is more is refused, and nothing is
+ * mapped at the rest of where it was to go. 0 turns it off. */
+void os_fault_moves_set(size_t most_bytes);
 /* The size of a page from now on: a multiple of the system's. Before the first use. Every
  * call that does not keep to it ends the process. */
 void os_page_bytes_set(size_t bytes);

@@ -146,8 +146,8 @@ int run(const std::function<void()> &scenario, uint64_t nth, bool sticky) {
   return reached ? REACHED : NOT_REACHED;
 }
 
-void fail_each_call(const std::function<void()> &scenario, uint64_t at_least) {
-  for (bool sticky : {false, true}) {
+void fail_each_call(const std::function<void()> &scenario, uint64_t at_least, std::vector<bool> ways = {false, true}) {
+  for (bool sticky : ways) {
     uint64_t nth = 1;
     for (;; nth++) {
       hak_test::Outcome outcome = hak_test::in_child([&] { return run(scenario, nth, sticky); });
@@ -219,6 +219,24 @@ TEST(Fault, HugeBlocksGrowAndShrink) {
         program.free_all();
       },
       15);
+}
+
+/* As Linux 6.17 and later, which move mapping by mapping until one is refused; and then one call more is. If all were,
+ * half of a block would be here and half there. */
+TEST(Fault, HugeBlocksMoveInPart) {
+  for (size_t most : {700 * kKiB, 3 * kMiB})
+    fail_each_call(
+        [most] {
+          os_fault_moves_set(most);
+          Program program;
+          for (int i = 0; i < 2; i++) program.malloc(5 * kMiB);
+          for (size_t bytes : {7 * kMiB, 12 * kMiB})
+            for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes);
+          os_fault_moves_set(0);
+          for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, 20 * kMiB);
+          program.free_all();
+        },
+        20, {false});
 }
 
 TEST(Fault, BlocksGrowThroughAllSizes) {

@@ -4,7 +4,12 @@
 
 #include <cstdio>
 #include <string>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace {
 
@@ -42,6 +47,24 @@ size_t mappings() {
   }
   if (maps != nullptr) std::fclose(maps);
   return count;
+}
+
+/* Faults there are to be served by the program; of pages that are there, there are none. -1 where that is refused. */
+int watch_faults(void *at, size_t bytes) {
+#if defined(UFFD_USER_MODE_ONLY)
+  const int fd = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+  uffdio_api api = {};
+  api.api = UFFD_API;
+  uffdio_register range = {};
+  range.range.start = reinterpret_cast<uintptr_t>(at);
+  range.range.len = bytes;
+  range.mode = UFFDIO_REGISTER_MODE_MISSING;
+  if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &range) == 0) return fd;
+  if (fd >= 0) close(fd);
+#else
+  (void)at, (void)bytes;
+#endif
+  return -1;
 }
 
 }  // namespace
@@ -213,6 +236,25 @@ TEST_F(Huge, OfManyThatHaveGrownLittleStays) {
     }
     for (char *block : blocks) EXPECT_TRUE(huge_free(block));
     EXPECT_LE(arena_usage().dirty, 40 * kMiB) << "in round " << round;
+  }
+}
+
+/* Linux 6.17 and later move what lies before memory whose faults the program serves, and refuse the rest. */
+TEST_F(Huge, WhatTheSystemMovesInPartKeepsItsContents) {
+  constexpr size_t kBytes = 24 * kMiB;
+  for (size_t where : {size_t{0}, kMiB + 8 * os_page_bytes(), 13 * kMiB, 23 * kMiB}) {
+    auto *block = static_cast<char *>(huge_alloc(kBytes, 1, false));
+    void *in_the_way = huge_alloc(5 * kMiB, 1, false);
+    hak_test::stamp_as(block, kBytes, where); /* all pages of it are there */
+    const int fd = watch_faults(block + where, kMiB);
+    block = static_cast<char *>(huge_realloc(block, 2 * kBytes));
+    ASSERT_NE(block, nullptr);
+    ASSERT_TRUE(hak_test::stamped_as(block, kBytes, where, kBytes)) << "faults are watched from " << where << " on";
+    std::memset(block + kBytes, 1, kBytes);
+    if (fd >= 0) close(fd);
+    EXPECT_TRUE(huge_free(block));
+    EXPECT_TRUE(huge_free(in_the_way));
+    if (fd < 0) GTEST_SKIP() << "the system lets nobody serve page faults";
   }
 }
 

@@ -16,6 +16,7 @@
 #include "../support/config.h"
 #include "../support/error.h"
 #include "foreign.h"
+#include "life.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -33,12 +34,12 @@ static hak_gate_t *const gates[] = {
 enum { GATES = sizeof gates / sizeof *gates };
 static_assert((int)GATES == 5 + (int)REGION_GATES, "all of them");
 
-static void before_fork(void) {
+void life_before_fork(void) {
   gates_close(gates, GATES);
   thread_before_fork();
 }
-static void after_fork_in_parent(void) { gates_open(gates, GATES); }
-static void after_fork_in_child(void) {
+void life_after_fork_in_parent(void) { gates_open(gates, GATES); }
+void life_after_fork_in_child(void) {
   background_after_fork();
   record_after_fork();
   thread_after_fork();
@@ -75,7 +76,7 @@ __attribute__((constructor(101))) static void start(void) {
   os_note_filter();
   container_look_at_start();
   os_prepare_fences(); /* for claims, while there is one thread */
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  pthread_atfork(life_before_fork, life_after_fork_in_parent, life_after_fork_in_child);
 }
 
 /* Last of all destructors. Blocks that were freed twice and still wait in this thread's magazines or in the depot are

@@ -39,6 +39,7 @@ static struct {
   atomic32 runs;         /* from the decision to start it until it ends           */
   sigset_t program_mask; /* of the thread that started it; written before it runs */
   atomic64 refused_ms;   /* when it could not be started; relaxed                 */
+  atomic32 process_id;   /* of the process that all this is about; 0: not known   */
 } background;
 
 bool background_runs(void) { return atomic32_load_relaxed(&background.runs) != 0; }
@@ -203,11 +204,22 @@ static bool was_refused_lately(void) {
   return refused_ms != 0 && os_now_ms() - refused_ms < REFUSED_MS; /* not if the clock has gone back */
 }
 
+/* A child that a bare clone(2) has made has what its parent knew, and no thread but its own. The one that puts its number
+ * in forgets it, once; until then it seems to run, so nobody starts one that would be forgotten. */
+static void notice_bare_child(void) {
+  uint32_t here = os_process_id(), known = atomic32_load_relaxed(&background.process_id);
+  if (known != here && atomic32_cas_acq_rel(&background.process_id, &known, here) && known != 0) {
+    bell_leave();
+    atomic32_store_seq(&background.runs, 0);
+  }
+}
+
 /* Not where the program has confined itself: it would make calls when the program expects none. Whose filter was there
  * before the program, as a container's, lets it start threads and give memory back, or there would be none just now. */
 static bool may_start(void) {
-  return config()->over_time == OVER_TIME_ON && atomic32_load_seq(&background.runs) == 0 && !was_refused_lately() &&
-         !os_has_confined_itself();
+  if (config()->over_time != OVER_TIME_ON || os_has_confined_itself()) return false;
+  notice_bare_child();
+  return atomic32_load_seq(&background.runs) == 0 && !was_refused_lately();
 }
 
 void background_prepare(void) {
@@ -236,6 +248,7 @@ void background_start(background_create_fn *create) {
 }
 
 void background_after_fork(void) {
+  atomic32_store_relaxed(&background.process_id, 0);
   atomic32_store_relaxed(&background.runs, 0);
   bell_leave();
 }

@@ -8,6 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include <csignal>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -173,6 +176,26 @@ TEST(Background, ThatCannotBeStartedIsTold) {
   EXPECT_EQ(refused(), 1u);
   background_start(none_left);
   EXPECT_EQ(refused(), 1u);
+}
+
+/* As after a fork without handlers: the child's first thread brings it back, once. */
+TEST(Background, IsStartedInAChildOfABareClone) {
+  static std::atomic<int> started;
+  const auto starts = [](pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) { return started++, 0; };
+  background_start(starts);
+  background_start(starts);
+  EXPECT_EQ(started, 1);
+  const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  if (child == 0) {
+    background_start(starts);
+    background_start(starts);
+    _exit(started == 2 && background_runs() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "it is thought to run there";
+  EXPECT_EQ(started, 1);
+  background_after_fork(); /* there is none in truth */
 }
 
 /* What a fork leaves of it: nothing. */

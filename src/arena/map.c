@@ -85,11 +85,20 @@ static const char *part_name(const char *at) {
 /* ---- Committing ------------------------------------------------------------------*/
 os_mapped_t map_commit(void *at, size_t bytes) {
   if (!the_map.is_held) return os_map(at, bytes, part_name(at));
-  return os_map_over(at, bytes, part_name(at)) ? OS_MAPPED : OS_REFUSED;
+  if (os_map_over(at, bytes, part_name(at))) return OS_MAPPED;
+  os_reserve_over(at, bytes); /* it may have been lost: something of the program's would come to lie there */
+  return OS_REFUSED;
 }
 
 bool map_commit_again(void *at, size_t bytes) { return os_map_over(at, bytes, part_name(at)); }
 os_mapped_t map_commit_moved(void *at, size_t bytes) { return os_map(at, bytes, part_name(at)); }
+
+/* A part of the page map, which can be read already and stays so: it may have been lost, and any thread may look there. */
+static os_mapped_t commit_page_map(void *at, size_t bytes) {
+  if (map_commit_again(at, bytes)) return OS_MAPPED;
+  if (!os_is_readable(at)) os_map_readable_over(at, bytes, part_name(at));
+  return OS_REFUSED;
+}
 
 static void uncommit(void *at, size_t bytes) {
   if (the_map.is_held) os_reserve_over(at, bytes);
@@ -111,8 +120,7 @@ static os_mapped_t commit_table(zone_id_t zone, int table, size_t to, char **at,
   *at = table_start(table) + *done;
   *bytes = wanted > *done ? wanted - *done : 0;
   if (*bytes == 0) return OS_MAPPED;
-  /* The page map can be read already, throughout. */
-  os_mapped_t mapped = table == 0 ? (map_commit_again(*at, *bytes) ? OS_MAPPED : OS_REFUSED) : map_commit(*at, *bytes);
+  os_mapped_t mapped = table == 0 ? commit_page_map(*at, *bytes) : map_commit(*at, *bytes);
   if (mapped != OS_MAPPED) *bytes = 0;
   *done += *bytes;
   return mapped;
@@ -233,7 +241,7 @@ static bool share_page(zone_id_t zone, int table) {
   char *at = table_start(table) + align_down(start, page);
   mapped_to[zone][table] = align_up(start, page);
   if (start % page == 0) return true;
-  if (!(table == 0 ? map_commit_again(at, page) : map_commit(at, page) == OS_MAPPED)) return false;
+  if ((table == 0 ? commit_page_map(at, page) : map_commit(at, page)) != OS_MAPPED) return false;
   mapped_bytes += page;
   return true;
 }

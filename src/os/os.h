@@ -54,7 +54,8 @@ os_mapped_t os_map(void *at, size_t bytes, const char *name);
 /* The same, to be read only; it is left out of core files. */
 os_mapped_t os_map_readable(void *at, size_t bytes, const char *name);
 /* Maps writable memory that reads as zero over what was mapped there before, or
- * reserved, or is not there any more. false: nothing changed. */
+ * reserved, or is not there any more. false: nothing changed, or nothing is mapped there any more: kernels
+ * before 6.12 have unmapped what was there when they find that there is no memory. */
 bool os_map_over(void *at, size_t bytes, const char *name);
 /* Sets address space aside, wherever the system likes: it can be neither read nor
  * written, costs no memory, and is left out of core files. NULL on failure. */

@@ -11,10 +11,12 @@
 #include "support/payload.h"
 #include "support/process.h"
 
+#include <arena/map.h>
 #include <hakmem.h>
 #include <int/container.h>
 #include <observe/check.h>
 #include <os/os.h>
+#include <support/config.h>
 #include <support/limit.h>
 
 #include <gtest/gtest.h>
@@ -25,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace {
@@ -237,6 +240,33 @@ TEST(Fault, HugeBlocksMoveInPart) {
           program.free_all();
         },
         20, {false});
+}
+
+/* What is refused leaves no gap in what was mapped before: the program's own mappings would come to lie there, or a look
+ * at an address end it. */
+TEST(Fault, TheWindowStaysWhole) {
+  for (bool is_held : {false, true})
+    for (uint64_t nth = 1; nth < 40; nth++) {
+      hak_test::Outcome outcome = hak_test::in_child([=] {
+        char entry[] = "HAKMEM_RESERVE=1G";
+        char *environment[] = {entry, nullptr};
+        config_read(environment);
+        os_fault_set(is_held, false); /* the first call asks where to lie */
+        hak_free(hak_malloc(100));
+        if (the_map.is_held != is_held) return 1;
+        std::vector<unsigned char> resident((the_map.units << UNIT_SHIFT) / os_page_bytes());
+        os_fault_set(nth, false);
+        for (size_t bytes : {24ul, 60000ul, 300000ul, 5 * kMiB, 24 * kMiB, 90 * kMiB})
+          for (int i = 0; i < 3; i++) {
+            (void)!hak_malloc(bytes);
+            for (size_t unit = 0; unit < the_map.units; unit++)
+              (void)!map_lookup(map_address(static_cast<unit_t>(unit)));
+            if (is_held && mincore(the_map.base, the_map.units << UNIT_SHIFT, resident.data()) != 0) return 2;
+          }
+        return 0;
+      });
+      ASSERT_TRUE(outcome.exited_with(0)) << "call " << nth << (is_held ? ", held: " : ": ") << outcome.describe();
+    }
 }
 
 TEST(Fault, BlocksGrowThroughAllSizes) {

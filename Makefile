@@ -1,21 +1,23 @@
 # A thin front for CMake, cargo and the scripts; CMakeLists.txt is the build.
 BUILD := build
+# For a shell, whatever is in its name.
+tree = '$(subst ','\'',$(BUILD))'
 
 .PHONY: all library demo test test-all test-quick bench dist deb rpm site clean
 
 all: library
-	@scripts/build-hak $(BUILD)
+	@scripts/build-hak $(tree)
 
 library:
 	@scripts/deps build
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
-	@rm -f $(BUILD).log
-	@cmake --build $(BUILD)
+	@cmake -S . -B $(tree) -G Ninja -DCMAKE_BUILD_TYPE=Release >$(tree).log 2>&1 || { cat $(tree).log; exit 1; }
+	@rm -f $(tree).log
+	@cmake --build $(tree)
 
 # Two real programs under glibc's malloc and under hakmem, side by side, with noise marked.
 demo: library
 	@scripts/deps demo
-	@python3 demo/demo.py --lib $(BUILD)/libhakmem.so
+	@python3 demo/demo.py --lib $(tree)/libhakmem.so
 
 # The tests; of what is run in turns, the turn that the last commit chooses. The last line is
 # `N passed, N failed, N skipped`.
@@ -37,29 +39,29 @@ test-quick:
 bench:
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory all
-	@cmake -S . -B $(BUILD) -DHAKMEM_BENCH=ON >/dev/null && cmake --build $(BUILD)
-	@cargo run --release --locked --quiet --manifest-path bench/peers/Cargo.toml --target-dir $(BUILD)/cargo -- --out $(BUILD)/peers
-	@$(BUILD)/hak bench --quick
+	@cmake -S . -B $(tree) -DHAKMEM_BENCH=ON >/dev/null && cmake --build $(tree)
+	@cargo run --release --locked --quiet --manifest-path bench/peers/Cargo.toml --target-dir $(tree)/cargo -- --out $(tree)/peers
+	@$(tree)/hak bench --quick
 
 # The archives of a version, from what is committed; docs/releases.md has more.
 dist:
 	@scripts/deps build dist
-	@scripts/dist $(BUILD)/dist
+	@scripts/dist $(tree)/dist
 
 # Debian packages, of what is in this folder.
 deb:
 	@scripts/deps build deb
-	@scripts/build-deb $(BUILD)/deb
+	@scripts/build-deb $(tree)/deb
 
 # The documents, manual pages and API reference as static pages, in build/site/site.
 site: all
 	@scripts/deps site
-	@scripts/build-site $(BUILD)/site
+	@scripts/build-site $(tree)/site
 
 # Packages for rpm, from what is committed.
 rpm:
 	@scripts/deps build rpm
-	@scripts/build-rpm $(BUILD)/rpm
+	@scripts/build-rpm $(tree)/rpm
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf -- $(tree)

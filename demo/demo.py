@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -175,6 +176,9 @@ def main():
     library = pathlib.Path(options.lib).resolve()
     if not library.is_file():
         sys.exit(f"There is no {options.lib}: `make` builds it.")
+    if re.search("[ :]", str(library)):
+        sys.exit(f"The demo cannot preload '{library}': LD_PRELOAD takes a blank and a colon for the end of a name. "
+                 "Have it in another folder.")
 
     runs = measure(programs(options.scale), library, options.rounds)
     said, faults = served(runs)

@@ -6,11 +6,12 @@ build=$1 work=$2
 command -v pkg-config >/dev/null || { echo "skipped: no pkg-config"; exit 77; }
 
 rm -rf "$work"
-cmake --install "$build" --prefix "$work/prefix" >/dev/null
-library=$(dirname "$(find "$work/prefix" -name libhakmem.a)")
-[ -f "$work/prefix/include/hakmem.h" ] && [ -f "$work/prefix/include/hakmem.hpp" ] && [ -f "$work/prefix/share/man/man3/libhakmem.3" ] ||
+prefix="$work/a prefix" # what is linked may be in any folder
+cmake --install "$build" --prefix "$prefix" >/dev/null
+library=$(dirname "$(find "$prefix" -name libhakmem.a)")
+[ -f "$prefix/include/hakmem.h" ] && [ -f "$prefix/include/hakmem.hpp" ] && [ -f "$prefix/share/man/man3/libhakmem.3" ] ||
   { echo "the header or the man page is not installed"; exit 1; }
-cmp "$here/../../LICENSE" "$work/prefix/share/doc/hakmem/LICENSE"
+cmp "$here/../../LICENSE" "$prefix/share/doc/hakmem/LICENSE"
 
 # Without a folder to build into, that would be /.
 said=$("$here/../../scripts/build-hak" 2>&1) && { echo "scripts/build-hak without a folder succeeds"; exit 1; }
@@ -27,7 +28,7 @@ install_tool
   { echo "the tool or its manual page is not installed"; exit 1; }
 
 # find_package, both libraries
-cmake -S "$here/consumer" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake -S "$here/consumer" -B "$work/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 cmake --build "$work/build" >/dev/null
 version=$("$here/../../scripts/version")
 "$work/build/with_shared" "$version"
@@ -45,7 +46,7 @@ components() { # COMPONENT ... : whether find_package has them
   printf 'cmake_minimum_required(VERSION 3.16)\nproject(components C CXX)\nfind_package(hakmem REQUIRED COMPONENTS %s)\n' "$*" \
     >"$work/components/CMakeLists.txt"
   for component; do echo "get_target_property(type hakmem::$component TYPE)"; done >>"$work/components/CMakeLists.txt"
-  cmake -S "$work/components" -B "$work/components/build" -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/components.log" 2>&1
+  cmake -S "$work/components" -B "$work/components/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/components.log" 2>&1
 }
 for wanted in hakmem static beside "hakmem static beside"; do
   components $wanted || { cat "$work/components.log"; echo "find_package has no component $wanted"; exit 1; }
@@ -58,9 +59,10 @@ grep -q 'no component nothing' "$work/components.log" || { cat "$work/components
 
 # pkg-config, from another place than the one it was configured for
 export PKG_CONFIG_PATH="$library/pkgconfig"
-cc "$here/consumer/main.c" -o "$work/with_pkg_config" $(pkg-config --cflags --libs hakmem)
+eval "set -- $(pkg-config --cflags --libs hakmem)" # it quotes for a shell
+cc "$here/consumer/main.c" -o "$work/with_pkg_config" "$@"
 LD_LIBRARY_PATH=$library "$work/with_pkg_config" "$(pkg-config --modversion hakmem)"
 
-# and a program that was never linked to it
-HAKMEM_STATS_FILE=$work/stats.json LD_PRELOAD=$library/libhakmem.so "$work/build/with_nothing"
+# and a program that was never linked to it: by a name, as LD_PRELOAD takes the blank for its end
+HAKMEM_STATS_FILE=$work/stats.json LD_LIBRARY_PATH=$library LD_PRELOAD=libhakmem.so "$work/build/with_nothing"
 grep -q '"refills": [1-9]' "$work/stats.json" || { echo "the preloaded library did not serve"; exit 1; }

@@ -242,7 +242,7 @@ typedef struct hak_stats {
   uint64_t refused_purges, refused_membarriers, refused_threads;
 } hak_stats_t;
 
-/* Fills *out, allocating nothing; takes some 12 KiB of stack, as the two below do.
+/* Fills *out, allocating nothing; takes some 12 KiB of stack, as hak_account does.
  * `out_bytes` is sizeof(*out) as the caller was compiled: a library of another version
  * fills what both know. */
 HAK_PUBLIC void hak_stats(hak_stats_t *out, size_t out_bytes) HAK_NOEXCEPT;
@@ -272,7 +272,8 @@ HAK_PUBLIC void hak_account(hak_account_t *out, size_t out_bytes) HAK_NOEXCEPT;
 
 /* Writes the statistics, the account and a table of the size classes in use as one JSON
  * object (RFC 8259) in pieces to `write`, which returns false to stop. Allocates nothing;
- * `write` may allocate. Behind each piece is a NUL, which `bytes` does not count. Takes as long as hak_account. */
+ * `write` may allocate. Behind each piece is a NUL, which `bytes` does not count. Takes as long as hak_account,
+ * and some 4 KiB of stack; where a report is being written already, some 20 KiB. */
 typedef bool hak_write_fn(void *context, const char *text, size_t bytes);
 HAK_PUBLIC void hak_stats_json(hak_write_fn *write, void *context) HAK_NOEXCEPT;
 

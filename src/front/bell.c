@@ -21,11 +21,14 @@ bool bell_listen(void) {
   return atomic32_exchange_acquire(&bell_state, BELL_LISTENED) == BELL_RUNG;
 }
 
+/* Relaxed: what it was rung for, bell_listen acquires. */
+bool bell_is_rung(void) { return atomic32_load_relaxed(&bell_state) == BELL_RUNG; }
+
 bool bell_sleep(int milliseconds) {
   uint32_t state = BELL_LISTENED;
   if (atomic32_cas_relaxed(&bell_state, &state, BELL_SLEEPER) || state == BELL_SLEEPER)
     os_futex_wait(&bell_state, BELL_SLEEPER, milliseconds);
-  return atomic32_load_relaxed(&bell_state) == BELL_RUNG; /* what it was rung for, bell_listen acquires */
+  return bell_is_rung();
 }
 
 void bell_leave(void) { atomic32_store_relaxed(&bell_state, BELL_NOBODY); }

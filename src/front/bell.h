@@ -42,6 +42,8 @@ bool bell_listen(void);
 /* Sleeps until it is rung, for `milliseconds` at the most or OS_FOR_EVER, unless it has been
  * since the last call of bell_listen. Returns whether it has: spurious returns are allowed. */
 bool bell_sleep(int milliseconds);
+/* Whether it has been rung since the last call of bell_listen. */
+bool bell_is_rung(void);
 /* Nobody listens any more; also in a forked child. */
 void bell_leave(void);
 

@@ -112,11 +112,12 @@ static bool work(void) {
   return false;
 }
 
+/* Whether there is something to look for. The bell is asked also, and last, where this is alone by now: who has ended
+ * meanwhile has freed all it had before, and nobody else may ever come by. */
 static bool sleep_until_rung(void) {
-  bool is_rung = false;
-  while (!is_rung && !os_has_confined_itself() && !is_alone())
-    is_rung = bell_sleep(thread_leader_has_ended() ? SLOW_ROUND_MS : LOOK_MS);
-  return is_rung;
+  while (!os_has_confined_itself() && !is_alone())
+    if (bell_sleep(thread_leader_has_ended() ? SLOW_ROUND_MS : LOOK_MS)) return true;
+  return !os_has_confined_itself() && bell_is_rung();
 }
 
 /* Whether it is over. The program may start a thread just now and find that we run. So we

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <csignal>
+#include <cstring>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,6 +49,25 @@ class Waiting {
 template <typename Done> bool comes_true(Done done) {
   for (int tries = 0; tries < 100 && !done(); tries++) usleep(100000);
   return done();
+}
+
+/* In a process of one thread, another one frees 16 MiB again and again, so that they are kept, after so long, and ends. Whether they go. */
+bool what_was_freed_goes(int milliseconds) {
+  std::vector<void *> blocks(4096);
+  std::thread([&] {
+    hak_free(hak_malloc(1));
+    background_start(pthread_create);
+    usleep(static_cast<unsigned>(milliseconds) * 1000);
+    for (int times = 0; times < 4; times++) {
+      for (void *&block : blocks) std::memset(block = hak_malloc(4096), 1, 4096);
+      for (void *block : blocks) hak_free(block);
+    }
+  }).join();
+  return comes_true([] {
+    hak_stats_t stats;
+    hak_stats(&stats, sizeof stats);
+    return stats.dirty_free + stats.cached + stats.free_in_slabs < HAK_MIB(2);
+  });
 }
 
 }  // namespace
@@ -148,6 +168,23 @@ TEST(Background, GivesBackWhatASleepingThreadDoesNotUse) {
   for (void *block : blocks) hak_free(block);
   hak_thread_flush();
   EXPECT_TRUE(comes_true([=] { return used_bytes() < before - kBlocks * kBytes / 10 * 9; })) << used_bytes();
+}
+
+/* It falls asleep some two seconds after it was started, and would end when it is woken: several moments, each in a process of its own. */
+TEST(Background, LooksOnceMoreAtWhatTheLastThreadsHaveFreed) {
+  std::vector<pid_t> children;
+  for (int milliseconds = 1600; milliseconds <= 2500; milliseconds += 60) {
+    children.push_back(fork());
+    if (children.back() == 0) {
+      background_after_fork();
+      _exit(what_was_freed_goes(milliseconds) ? 0 : 1);
+    }
+  }
+  for (pid_t child : children) {
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST(Background, IsStartedOnce) {

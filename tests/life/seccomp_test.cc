@@ -1,6 +1,6 @@
 /*
  * Sandboxes that kill for a system call which they do not expect. They are often installed
- * long after start, when a call that was allowed once is not any more.
+ * long after start, when a call that was allowed once is not any more. Those of services are there before the program.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -66,7 +66,70 @@ INSTANTIATE_TEST_SUITE_P(In, Reports,
                                                           "awake-freed-nowhere")),
                          name_of);
 
+/* Under a filter that was there before, as a service's, which allows no more than is listed, without that call, and
+ * answers all others so. */
+Outcome run_listed(const char *may, const char *action, const char *without, const char *name, bool with_hakmem) {
+  return hak_test::run(
+      {HELPER_listed_program, may, action, without, HELPER_seccomp_program, "none", "kill", HELPER_plugin_plain, name},
+      {with_hakmem ? "LD_PRELOAD=" HELPER_hakmem_shared : "NOTHING=1"});
+}
+
+/* Whether its program may gain privileges, and what it does. */
+class Listed : public Sandbox {};
+INSTANTIATE_TEST_SUITE_P(In, Listed,
+                         testing::Combine(testing::Values("free", "confined"),
+                                          testing::Values("every-size", "zeroed", "resized", "threads", "sleepers",
+                                                          "given-back", "forked", "looked-at", "foreign")),
+                         name_of);
+
+/* Whether its program may gain privileges, and a call that it needs. */
+class LeftOut : public Sandbox {};
+INSTANTIATE_TEST_SUITE_P(In, LeftOut,
+                         testing::Combine(testing::Values("free", "confined"),
+                                          testing::Values("close", "fstat", "futex", "getpid", "gettid", "madvise",
+                                                          "mmap", "munmap", "newfstatat", "openat", "prctl",
+                                                          "prlimit64", "read", "rt_sigprocmask", "sysinfo")),
+                         name_of);
+
+/* Those of them that the C library's malloc does not make in one thread. */
+class NotOfTheCLibrary : public Sandbox {};
+INSTANTIATE_TEST_SUITE_P(In, NotOfTheCLibrary,
+                         testing::Combine(testing::Values("free", "confined"),
+                                          testing::Values("madvise", "prctl", "sysinfo")),
+                         name_of);
+
 }  // namespace
+
+/* What docs/configuration.md and hak list is enough. */
+TEST_P(Listed, IsEnough) {
+  Outcome without = run_listed(filter, "kill", "", name, false);
+  if (without.exited_with(77)) GTEST_SKIP() << "no filter can be installed here";
+  ASSERT_TRUE(without.exited_with(0)) << "the filter is too strict: " << without.describe();
+  Outcome with = run_listed(filter, "kill", "", name, true);
+  EXPECT_TRUE(with.exited_with(0)) << with.describe();
+  EXPECT_EQ(with.out, "ok\n");
+}
+
+/* And no less is. */
+TEST_P(LeftOut, EndsTheProgram) {
+  Outcome with = run_listed(filter, "kill", name, "sleepers", true);
+  if (with.exited_with(77)) GTEST_SKIP() << "no filter can be installed here";
+  EXPECT_TRUE(with.killed_by(SIGSYS)) << with.describe();
+}
+
+/* So a service that was well without hakmem is ended; with an error for an answer it goes on. */
+TEST_P(NotOfTheCLibrary, EndsTheProgramUnlessAnsweredWithAnError) {
+  Outcome without = run_listed(filter, "kill", name, "every-size", false);
+  if (without.exited_with(77)) GTEST_SKIP() << "no filter can be installed here";
+  EXPECT_TRUE(without.exited_with(0)) << without.describe();
+  Outcome with = run_listed(filter, "kill", name, "every-size", true);
+  EXPECT_TRUE(with.killed_by(SIGSYS)) << with.describe();
+  for (const char *what : {"every-size", "resized", "sleepers"}) {
+    Outcome answered = run_listed(filter, "error", name, what, true);
+    EXPECT_TRUE(answered.exited_with(0)) << what << ": " << answered.describe();
+    EXPECT_EQ(answered.out, "ok\n") << what;
+  }
+}
 
 /* What the C library's malloc does without a kill, hakmem does; and without files. */
 TEST_P(Works, AsWithTheCLibrarysMalloc) {

@@ -253,3 +253,40 @@ fn what_would_be_lost_without_a_word_is_said() {
     tree.write(".config/systemd/user.conf", "[Manager]\nDefaultEnvironment=A=b LD_PRELOAD=/x.so\n", 0o644);
     served(&tree, "one", "user.conf sets LD_PRELOAD for all services");
 }
+
+#[test]
+fn a_filter_that_would_end_the_service_is_refused() {
+    if which::which("systemd-analyze").is_err() {
+        return;
+    }
+    let tree = Tree::new();
+    let narrow = "SystemCallFilter=@basic-io @file-system @process @signal @network-io";
+    for (name, text, line) in [
+        ("narrow", narrow, "add a line  SystemCallFilter=madvise sysinfo  to"),
+        ("denied", "SystemCallFilter=~@memlock madvise", "add a line  SystemCallFilter=madvise  to"),
+        ("killed", "SystemCallFilter=~sysinfo:kill\nSystemCallErrorNumber=EPERM", "SystemCallFilter=sysinfo  to"),
+        ("taken", "SystemCallFilter=@system-service\nSystemCallFilter=~@process", "SystemCallFilter=prctl  to"),
+    ] {
+        unit(&tree, &format!("{name}.service"), &format!("{text}\nExecStart=/bin/cat"));
+        refused(&tree, name, 126, line);
+        refused(&tree, name, 126, &format!("systemctl --user edit {name}.service"));
+        // What it says helps.
+        let added = line.rsplit_once("SystemCallFilter=").unwrap().1.trim_end_matches("  to");
+        unit(&tree, &format!("{name}.service.d/override.conf"), &format!("SystemCallFilter={added}"));
+        served(&tree, name, "daemon-reload");
+    }
+    for (name, text, note) in [
+        ("wide", "SystemCallFilter=@system-service\nSystemCallFilter=~@privileged @resources", "daemon-reload"),
+        ("reset", "SystemCallFilter=@signal\nSystemCallFilter=", "daemon-reload"),
+        ("other", "SystemCallFilter=~@memlock @mount mremap mincore", "daemon-reload"),
+        ("answered", &format!("{narrow}\nSystemCallErrorNumber=EPERM"), "frees stays resident"),
+    ] {
+        unit(&tree, &format!("{name}.service"), &format!("{text}\nExecStart=/bin/cat"));
+        served(&tree, name, note);
+    }
+    // A drop-in's may be the first.
+    unit(&tree, "bare.service", "ExecStart=/bin/cat");
+    served(&tree, "bare", "daemon-reload");
+    unit(&tree, "bare.service.d/10-narrow.conf", narrow);
+    refused(&tree, "bare", 126, "SystemCallFilter=madvise sysinfo");
+}

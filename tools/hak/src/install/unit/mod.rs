@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! A service of systemd: what its files say, and whether systemd understands what is added.
 
+mod calls;
 mod environment;
 mod files;
 pub mod manager;
@@ -242,6 +243,17 @@ impl Unit {
         match sight::check(&self.settings, library) {
             Ok(unknown) => notes.extend(unknown),
             Err(reason) => return refuse(format!("{reason}: use another --prefix")),
+        }
+        match calls::check(&self.settings, calls::Groups::of_systemd) {
+            Ok(note) => notes.extend(note),
+            Err(calls) => {
+                let edit = if user { "systemctl --user edit" } else { "systemctl edit" };
+                return refuse(format!(
+                    "its SystemCallFilter= would end it for calls that hakmem makes: let  {edit} {}  add a line  \
+                     SystemCallFilter={calls}  to its [Service]",
+                    self.name
+                ));
+            }
         }
         let started = self.started()?;
         if started.is_empty() {

@@ -295,7 +295,8 @@ fn a_service_gets_a_drop_in() {
         ("gone", 127, "no such program"),
         ("masked", 2, "is masked"),
         ("theirs", 2, "is there already"),
-        ("none", 2, "there is no unit none.service"),
+        ("none", 2, "there is no unit none.service in "),
+        ("none", 2, ", nor in the other places where systemd looks"),
         ("one.socket", 2, "is not the name of a service"),
         ("../one", 2, "is not the name of a service"),
     ] {

@@ -146,7 +146,7 @@ impl Places {
             let asked = found.as_ref().map_or(name, |found| &found.0);
             let Some(next) = self.look_up(asked) else {
                 let message = format!("there is no unit {asked} in {}", self.own.display());
-                return Err(failure(BAD_INPUT, message + " or where systemd looks else"));
+                return Err(failure(BAD_INPUT, message + ", nor in the other places where systemd looks"));
             };
             if is_mask(&next.1) {
                 return Err(failure(BAD_INPUT, format!("{asked} is masked ({})", next.1.display())));

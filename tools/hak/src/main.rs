@@ -65,7 +65,7 @@ use failure::BAD_INPUT;
 fn main() -> ExitCode {
     interrupt::outlive_size_limits();
     let result = match commands::generate::asked_for() {
-        Some(directory) => commands::generate::run(&directory),
+        Some(directory) => directory.and_then(|directory| commands::generate::run(&directory)),
         None => parse().map_or_else(|code| code, |cli| run(cli.command)),
     };
     match result {

@@ -4,7 +4,9 @@
 //! For scripts/build-hak. It has no part in that definition, or the completions would offer it.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -13,6 +15,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::Cli;
+use crate::failure::{BAD_INPUT, failure};
 
 const MANUAL: &str = "User Commands";
 const COMPLETIONS: [(Shell, &str); 3] = [
@@ -24,11 +27,20 @@ const COMPLETIONS: [(Shell, &str); 3] = [
 /// Its title says when the manual pages were last changed.
 const LIBRARY_PAGE: &str = include_str!("../../../../man/libhakmem.3");
 
-/// The directory.
-pub fn asked_for() -> Option<PathBuf> {
+/// The directory, if it is this command that is asked for.
+pub fn asked_for() -> Option<Result<PathBuf>> {
     let mut arguments = env::args_os().skip(1);
-    let is_it = arguments.next()? == "generate";
-    arguments.next().filter(|_| is_it).map(PathBuf::from)
+    if arguments.next()? != "generate" {
+        return None;
+    }
+    let is_directory = |word: &OsString| !word.as_bytes().starts_with(b"-");
+    Some(match (arguments.next().filter(is_directory), arguments.next()) {
+        (Some(directory), None) => Ok(directory.into()),
+        _ => Err(failure(
+            BAD_INPUT,
+            "generate takes the directory to write the manual pages and the shells' completions to: hak generate DIR",
+        )),
+    })
 }
 
 /// One for each subcommand, too. They have no version of their own, and an empty date would not be one.

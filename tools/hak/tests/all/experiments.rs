@@ -264,6 +264,9 @@ fn manual_pages_and_completions_are_made() {
         check_syntax(shell, &directory.path().join(name));
     }
     check_page(&page);
+    for words in [&[][..], &["--help"], &["one", "two"]] {
+        hak().arg("generate").args(words).assert().code(2).stderr(contains("hak generate DIR"));
+    }
 }
 
 fn check_syntax(shell: &str, file: &Path) {

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use memmap2::Mmap;
 use rustix::fs::OFlags;
 
+use crate::trace;
+use crate::trace::write::MAGIC;
+
 /// Of a name that nobody has given: one that was found, or follows from another. It is looked at once it is open, so
 /// that nothing else can come in its place; that opening does not wait says O_NONBLOCK.
 pub fn open_regular(path: &Path) -> io::Result<File> {
@@ -66,9 +69,14 @@ impl Whole {
 pub fn text(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     refuse_device(file.metadata()?.file_type())?;
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok(text)
+    let mut text = Vec::new();
+    // The one kind of file that hak writes and that is no text: it may be large, and is known by its beginning.
+    (&mut file).take(MAGIC.len() as u64).read_to_end(&mut text)?;
+    if trace::read::is_trace(&text) {
+        return Err(io::Error::other("it is a trace of hak trace, which hak explain and hak replay read"));
+    }
+    file.read_to_end(&mut text)?;
+    String::from_utf8(text).map_err(|_| io::Error::other("it is no text in UTF-8"))
 }
 
 #[cfg(test)]
@@ -117,5 +125,13 @@ mod tests {
         assert_eq!(text(&fifo).unwrap(), "its text\n");
         writer.wait().unwrap();
         assert_eq!(text(Path::new("/dev/zero")).unwrap_err().to_string(), "it is a device");
+        let text_of = |bytes: &[u8]| {
+            std::fs::write(directory.path().join("file"), bytes).unwrap();
+            text(&directory.path().join("file")).map_err(|error| error.to_string())
+        };
+        assert!(text_of(MAGIC).unwrap_err().contains("it is a trace of hak trace"));
+        assert_eq!(text_of(&MAGIC[..12]).unwrap(), "hakmem trace");
+        assert_eq!(text_of(b"a text that is longer than that").unwrap(), "a text that is longer than that");
+        assert_eq!(text_of(b"gr\xFC\xDFe").unwrap_err(), "it is no text in UTF-8");
     }
 }

@@ -21,6 +21,11 @@ pub fn whole(path: &Path) -> Result<Whole> {
     Whole::of(path).map_err(|error| failure(BAD_INPUT, format!("cannot read {}: {error}", path.display())))
 }
 
+/// By its first bytes, of whatever version.
+pub fn is_trace(beginning: &[u8]) -> bool {
+    beginning.len() >= MAGIC.len() && beginning[..15] == MAGIC[..15]
+}
+
 /// More than any part has: a call has at most this many bytes.
 const MOST_BYTES: u32 = MOST_CALLS as u32 * 48;
 
@@ -48,7 +53,7 @@ impl Reader {
         let mut input = BufReader::new(file);
         let mut magic = [0; 16];
         let length = read_most(&mut input, &mut magic).map_err(|error| bad(&error))?;
-        if length < magic.len() || magic[..15] != MAGIC[..15] {
+        if !is_trace(&magic[..length]) {
             return Err(bad(&"it is no trace of hak trace"));
         }
         if ![OLD_VERSION, MAGIC[15]].contains(&magic[15]) {

@@ -338,6 +338,11 @@ fn on_a_full_disk_what_was_written_can_be_read() {
 fn a_file_that_is_cut_is_read_as_far_as_it_goes() {
     let bench = Bench::new();
     let trace = bench.traced("threads");
+    // Who takes it for another file of hak's hears what it is.
+    for command in ["report", "diff"] {
+        let what = "it is a trace of hak trace, which hak explain and hak replay read";
+        hak().arg(command).args([&trace, &trace]).assert().code(2).stderr(contains(what));
+    }
     let whole = fs::read(&trace).unwrap();
     let mut file = fs::File::create(&trace).unwrap();
     file.write_all(&whole[..whole.len() / 2]).unwrap();

@@ -1,6 +1,6 @@
 /*
  * The system, as the allocator sees it. This layer makes the only system
- * calls of the library; another platform is another os/<platform>.c.
+ * calls of the library; another platform is other files for those that include linux.h.
  *
  * Addresses and lengths are multiples of os_page_bytes() unless said
  * otherwise. Every function may fail, says so in its result and leaves errno

@@ -1,26 +1,22 @@
 /*
- * The system layer for Linux. See os.h for the contracts.
+ * The system layer for Linux: memory. See os.h for the contracts.
  *
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE 1
-#include "os.h"
+#include "linux.h"
 
 #include "../base/probe.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/uio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,30 +28,7 @@
 #define PR_SET_VMA_ANON_NAME 0
 #endif
 
-os_call_counts_t os_calls;
-
-/* ---- Fault injection -----------------------------------------------------*/
-#if defined(HAK_FAULT_INJECTION)
-static atomic64 fault_calls, fault_nth, fault_sticky;
-
-uint64_t os_fault_set(uint64_t nth, bool sticky) {
-  uint64_t seen = atomic64_load_relaxed(&fault_calls);
-  atomic64_store_relaxed(&fault_calls, 0);
-  atomic64_store_relaxed(&fault_sticky, sticky);
-  atomic64_store_relaxed(&fault_nth, nth);
-  return seen;
-}
-static bool fault_here(void) {
-  uint64_t call = atomic64_add_relaxed(&fault_calls, 1) + 1, nth = atomic64_load_relaxed(&fault_nth);
-  bool fails = nth != 0 && (call == nth || (call > nth && atomic64_load_relaxed(&fault_sticky)));
-  if (fails) errno = ENOMEM;
-  return fails;
-}
-#else
-HAK_INLINE bool fault_here(void) { return false; }
-#endif
-
-/* ---- Memory --------------------------------------------------------------*/
+/* ---- Pages, limits --------------------------------------------------------*/
 static atomic32 page_bytes; /* 0: not known yet. Relaxed: every thread would store the same value */
 
 size_t os_page_bytes(void) {
@@ -88,6 +61,7 @@ size_t os_physical_memory(void) {
   return sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : 0;
 }
 
+/* ---- Mapping -----------------------------------------------------------------*/
 /* Whether it is taken or not, and how a mapping is called, is nothing that the program should hear of. */
 static void advise(void *at, size_t bytes, int advice) {
   int saved_errno = errno;
@@ -126,7 +100,7 @@ static void unmap(void *at, size_t bytes) {
  * 6.12 take the hint only where 2 MiB behind the mapping are free as well, so that
  * is tried second. */
 static os_mapped_t map_at(void *at, size_t bytes, int protection, int flags) {
-  if (fault_here()) return OS_REFUSED;
+  if (linux_fault_here()) return OS_REFUSED;
   static const int ways[] = {0, MAP_FIXED_NOREPLACE};
   /* ThreadSanitizer turns an address that it does not like into 0, which would be taken. */
   const size_t count = HAK_THREAD_SANITIZER ? 1 : sizeof ways / sizeof *ways;
@@ -154,8 +128,8 @@ os_mapped_t os_map_readable(void *at, size_t bytes, const char *name) {
 #if defined(HAK_FAULT_INJECTION)
 /* One that fails alone does so as in older kernels: where all do, half of what is moved would be here and half there. */
 static bool fault_of_a_mapping_over(void *at, size_t bytes) {
-  if (!fault_here()) return false;
-  if (atomic64_load_relaxed(&fault_sticky) == 0) unmap(at, bytes);
+  if (!linux_fault_here()) return false;
+  if (!linux_fault_is_sticky()) unmap(at, bytes);
   return true;
 }
 #else
@@ -170,7 +144,7 @@ bool os_map_over(void *at, size_t bytes, const char *name) {
 }
 
 void *os_reserve(size_t bytes) {
-  if (fault_here()) return NULL;
+  if (linux_fault_here()) return NULL;
   size_t page = os_page_bytes(), more = page - (size_t)getauxval(AT_PAGESZ); /* 0, but in tests of larger pages */
   char *at = map(NULL, bytes + more, PROT_NONE, MAP_NORESERVE);
   if (at != NULL && more > 0) at = (char *)align_up((uintptr_t)at, page);
@@ -179,14 +153,14 @@ void *os_reserve(size_t bytes) {
 }
 
 const char *os_probe(void) {
-  if (fault_here()) return NULL;
+  if (linux_fault_here()) return NULL;
   char *at = map(NULL, os_page_bytes(), PROT_NONE, MAP_NORESERVE);
   if (at != NULL) unmap(at, os_page_bytes());
   return at;
 }
 
 bool os_map_readable_over(void *at, size_t bytes, const char *name) {
-  if (fault_here() || map(at, bytes, PROT_READ, MAP_FIXED | MAP_NORESERVE) == NULL) return false;
+  if (linux_fault_here() || map(at, bytes, PROT_READ, MAP_FIXED | MAP_NORESERVE) == NULL) return false;
   advise(at, bytes, MADV_DONTDUMP);
   call_it(at, bytes, name);
   return true;
@@ -201,63 +175,26 @@ void os_release(void *at, size_t bytes) {
   unmap(at, bytes);
 }
 
-static bool counted(bool done, atomic64 *refused) {
-  if (HAK_UNLIKELY(!done)) atomic64_add_relaxed(refused, 1);
-  return done;
-}
-
+/* ---- Giving back -------------------------------------------------------------*/
 static bool purge(void *at, size_t bytes) {
-  if (fault_here()) return false;
+  if (linux_fault_here()) return false;
   atomic64_add_relaxed(&os_calls.madvise, 1);
   return madvise(at, bytes, MADV_DONTNEED) == 0;
 }
 bool os_purge(void *at, size_t bytes) {
   check_pages(at, bytes);
-  bool went = counted(purge(at, bytes), &os_calls.refused_purges);
+  bool went = linux_counted(purge(at, bytes), &os_calls.refused_purges);
   HAK_PROBE(purge, at, bytes, went);
   return went;
 }
 
 static void hint(void *at, size_t bytes, int advice) {
-  if (!fault_here()) advise(at, bytes, advice);
+  if (!linux_fault_here()) advise(at, bytes, advice);
 }
 void os_want_huge_pages(void *at, size_t bytes) { hint(at, bytes, MADV_HUGEPAGE); }
 void os_refuse_huge_pages(void *at, size_t bytes) { hint(at, bytes, MADV_NOHUGEPAGE); }
 
-/* Asked each time: filters are mostly installed when a program has started up. */
-bool os_is_unfiltered(void) {
-  int saved_errno = errno;
-  bool is_filtered = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0; /* an error: a system that has no filters */
-  errno = saved_errno;
-  return !is_filtered;
-}
-
-/* Who is not privileged sets this to install a filter, and so does libseccomp by default. An error: it is not known. */
-static bool may_gain_privileges(void) {
-  int saved_errno = errno;
-  bool may = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0;
-  errno = saved_errno;
-  return may;
-}
-
-/* Written while there is one thread. */
-static enum { UNFILTERED, FILTERED_AND_TELLS, FILTERED_AND_HIDES } at_the_start;
-void os_note_filter(void) {
-  if (os_is_unfiltered()) return; /* the page stays untouched */
-  at_the_start = may_gain_privileges() ? FILTERED_AND_TELLS : FILTERED_AND_HIDES;
-}
-bool os_has_confined_itself(void) {
-  if (at_the_start == UNFILTERED) return !os_is_unfiltered();
-  return at_the_start == FILTERED_AND_TELLS && !may_gain_privileges();
-}
-bool os_hides_filters(void) { return at_the_start == FILTERED_AND_HIDES; }
-bool os_was_loaded(void) { return getauxval(AT_BASE) != 0; }
-
-/* Whether files may be looked at as the loader has looked at the program's. */
-static bool may_look_at_files(void) {
-  return os_is_unfiltered() || (at_the_start == FILTERED_AND_TELLS && os_was_loaded() && !os_has_confined_itself());
-}
-
+/* ---- Looking, moving -----------------------------------------------------------*/
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
   check_pages(at, bytes);
   if (!os_is_unfiltered()) return false;
@@ -332,7 +269,7 @@ void os_fault_moves_set(size_t most_bytes) { atomic64_store_relaxed(&fault_moves
 /* Every other one that is refused has moved the first half. */
 static bool fault_of_a_move(void *from, void *to, size_t bytes) {
   size_t most = atomic64_load_relaxed(&fault_moves_most);
-  if (fault_here()) {
+  if (linux_fault_here()) {
     size_t half = align_down(bytes / 2, os_page_bytes());
     if (half > 0 && atomic64_add_relaxed(&fault_moves, 1) % 2 == 0) move(from, to, half);
     return true;
@@ -370,7 +307,7 @@ size_t os_copy_readable(void *to, const void *from, size_t bytes) {
   enum { PIECES = 16 };
   struct iovec into = {to, bytes}, pieces[PIECES];
   size_t count = 0, page = os_page_bytes();
-  if (fault_here() || !os_is_unfiltered()) return 0;
+  if (linux_fault_here() || !os_is_unfiltered()) return 0;
   /* What cannot be read ends the transfer before the piece that it is in. */
   for (uintptr_t at = (uintptr_t)from, end = at + bytes, next; at < end && count < PIECES; at = next, count++) {
     next = min_size(align_up(at + 1, page), end);
@@ -378,146 +315,4 @@ size_t os_copy_readable(void *to, const void *from, size_t bytes) {
   }
   ssize_t copied = syscall(SYS_process_vm_readv, getpid(), &into, 1ul, pieces, count, 0ul);
   return copied > 0 ? (size_t)copied : 0;
-}
-
-/* ---- Time, identity --------------------------------------------------------*/
-uint64_t os_now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-uint32_t os_process_id(void) { return (uint32_t)getpid(); }
-uint32_t os_parent_id(void) { return (uint32_t)getppid(); }
-const char *os_program_name(void) { return program_invocation_short_name; }
-
-/* "Name:    123 kB" */
-static void read_kib(const char *line, const char *name, size_t *bytes) {
-  size_t length = strlen(name);
-  if (strncmp(line, name, length) != 0) return;
-  size_t kib = 0;
-  for (const char *next = line + length; *next != '\0'; next++)
-    if (*next >= '0' && *next <= '9') kib = kib * 10 + (size_t)(*next - '0');
-  *bytes = HAK_KIB(kib);
-}
-
-bool os_process_memory(size_t *resident, size_t *peak) {
-  char text[256], line[64];
-  size_t length = 0;
-  *resident = *peak = 0;
-  if (fault_here() || !os_is_unfiltered()) return false;
-  int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  for (long n; (n = syscall(SYS_read, fd, text, sizeof text)) > 0;) {
-    for (long i = 0; i < n; i++) {
-      if (text[i] != '\n') {
-        if (length < sizeof line - 1) line[length++] = text[i];
-        continue;
-      }
-      line[length] = '\0';
-      length = 0;
-      read_kib(line, "VmRSS:", resident);
-      read_kib(line, "VmHWM:", peak);
-    }
-  }
-  os_close(fd);
-  return *resident > 0 && *peak > 0;
-}
-
-uint32_t os_thread_id(void) { return (uint32_t)syscall(SYS_gettid); }
-bool os_thread_exists(uint32_t thread_id) {
-  if (!os_is_unfiltered()) return true;
-  return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
-}
-
-bool os_thread_time(uint32_t thread_id, uint64_t *ns) {
-  enum { PER_THREAD = 4, SCHEDULED = 2 }; /* the kernel's numbers for clocks of threads */
-  struct timespec time;
-  clockid_t clock = (clockid_t)(~thread_id << 3 | PER_THREAD | SCHEDULED);
-  if (fault_here() || !os_is_unfiltered() || syscall(SYS_clock_gettime, clock, &time) != 0) return false;
-  *ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-  return true;
-}
-
-/* The directory has a link for each thread beside its own two. Without opening it: the
- * program may be about to use the number that a descriptor of ours would have. */
-uint32_t os_thread_count(void) {
-  struct stat task;
-  if (fault_here() || !may_look_at_files()) return 0;
-  /* Not libc's stat, which other libraries interpose. */
-  if (syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &task, 0) != 0 || task.st_nlink < 3) return 0;
-  return (uint32_t)task.st_nlink - 2;
-}
-
-void os_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
-
-/* ---- Text ----------------------------------------------------------------
- * By syscall(2): libc's write, open and close are cancellation points, and a
- * thread must not be cancelled inside free.                                 */
-bool os_write_all(int fd, const char *text, size_t bytes) {
-  while (bytes > 0) {
-    long n = syscall(SYS_write, fd, text, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text += n;
-    bytes -= (size_t)n;
-  }
-  return true;
-}
-
-void os_write_stderr(const char *text, size_t bytes) { os_write_all(STDERR_FILENO, text, bytes); }
-int os_open_for_writing(const char *path) {
-  return (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-}
-int os_open_for_reading(const char *path) {
-  if (fault_here()) return -1;
-  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
-  struct stat file;
-  if (fd < 0 || (syscall(SYS_fstat, fd, &file) == 0 && S_ISREG(file.st_mode))) return fd;
-  os_close(fd);
-  return -1;
-}
-size_t os_read(int fd, char *to, size_t bytes) {
-  long n;
-  if (fault_here()) return 0;
-  do n = syscall(SYS_read, fd, to, bytes);
-  while (n < 0 && errno == EINTR);
-  return n > 0 ? (size_t)n : 0;
-}
-void os_close(int fd) { syscall(SYS_close, fd); }
-
-bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
-
-/* The process has to register once; whether a child inherits that is not documented. */
-static bool register_for_fences(void) {
-  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-}
-static bool fence(void) {
-  if (fault_here() || !os_is_unfiltered()) return false;
-  int saved_errno = errno;
-  bool fenced = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
-  if (!fenced && errno == EPERM)
-    fenced = register_for_fences() && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
-  errno = saved_errno;
-  return fenced;
-}
-void os_prepare_fences(void) {
-  int saved_errno = errno;
-  if (at_the_start == UNFILTERED) register_for_fences();
-  errno = saved_errno;
-}
-bool os_fence_all_threads(void) { return counted(fence(), &os_calls.refused_membarriers); }
-
-/* ---- Waiting -------------------------------------------------------------*/
-void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds) {
-  struct timespec time = {.tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000};
-  syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, expected, milliseconds < 0 ? NULL : &time, NULL, 0);
-}
-void os_futex_wake(atomic32 *word, int sleepers) {
-  syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0);
-}
-/* Not nanosleep, which is a cancellation point. */
-void os_sleep(int milliseconds) {
-  atomic32 nothing = {0};
-  os_futex_wait(&nothing, 0, milliseconds);
 }

@@ -1,0 +1,165 @@
+/*
+ * The system layer for Linux: time, the process and its threads, files, fences, waiting. See os.h for the contracts.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define _GNU_SOURCE 1
+#include "linux.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+os_call_counts_t os_calls;
+
+/* ---- Time, identity --------------------------------------------------------*/
+uint64_t os_now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+uint32_t os_process_id(void) { return (uint32_t)getpid(); }
+uint32_t os_parent_id(void) { return (uint32_t)getppid(); }
+const char *os_program_name(void) { return program_invocation_short_name; }
+
+/* "Name:    123 kB" */
+static void read_kib(const char *line, const char *name, size_t *bytes) {
+  size_t length = strlen(name);
+  if (strncmp(line, name, length) != 0) return;
+  size_t kib = 0;
+  for (const char *next = line + length; *next != '\0'; next++)
+    if (*next >= '0' && *next <= '9') kib = kib * 10 + (size_t)(*next - '0');
+  *bytes = HAK_KIB(kib);
+}
+
+bool os_process_memory(size_t *resident, size_t *peak) {
+  char text[256], line[64];
+  size_t length = 0;
+  *resident = *peak = 0;
+  if (linux_fault_here() || !os_is_unfiltered()) return false;
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  for (long n; (n = syscall(SYS_read, fd, text, sizeof text)) > 0;) {
+    for (long i = 0; i < n; i++) {
+      if (text[i] != '\n') {
+        if (length < sizeof line - 1) line[length++] = text[i];
+        continue;
+      }
+      line[length] = '\0';
+      length = 0;
+      read_kib(line, "VmRSS:", resident);
+      read_kib(line, "VmHWM:", peak);
+    }
+  }
+  os_close(fd);
+  return *resident > 0 && *peak > 0;
+}
+
+uint32_t os_thread_id(void) { return (uint32_t)syscall(SYS_gettid); }
+bool os_thread_exists(uint32_t thread_id) {
+  if (!os_is_unfiltered()) return true;
+  return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
+}
+
+bool os_thread_time(uint32_t thread_id, uint64_t *ns) {
+  enum { PER_THREAD = 4, SCHEDULED = 2 }; /* the kernel's numbers for clocks of threads */
+  struct timespec time;
+  clockid_t clock = (clockid_t)(~thread_id << 3 | PER_THREAD | SCHEDULED);
+  if (linux_fault_here() || !os_is_unfiltered() || syscall(SYS_clock_gettime, clock, &time) != 0) return false;
+  *ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+  return true;
+}
+
+/* The directory has a link for each thread beside its own two. Without opening it: the
+ * program may be about to use the number that a descriptor of ours would have. */
+uint32_t os_thread_count(void) {
+  struct stat task;
+  if (linux_fault_here() || !linux_may_look_at_files()) return 0;
+  /* Not libc's stat, which other libraries interpose. */
+  if (syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &task, 0) != 0 || task.st_nlink < 3) return 0;
+  return (uint32_t)task.st_nlink - 2;
+}
+
+void os_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
+
+/* ---- Files ---------------------------------------------------------------
+ * By syscall(2): libc's write, open and close are cancellation points, and a
+ * thread must not be cancelled inside free.                                 */
+bool os_write_all(int fd, const char *text, size_t bytes) {
+  while (bytes > 0) {
+    long n = syscall(SYS_write, fd, text, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    text += n;
+    bytes -= (size_t)n;
+  }
+  return true;
+}
+
+void os_write_stderr(const char *text, size_t bytes) { os_write_all(STDERR_FILENO, text, bytes); }
+int os_open_for_writing(const char *path) {
+  return (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+int os_open_for_reading(const char *path) {
+  if (linux_fault_here()) return -1;
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  struct stat file;
+  if (fd < 0 || (syscall(SYS_fstat, fd, &file) == 0 && S_ISREG(file.st_mode))) return fd;
+  os_close(fd);
+  return -1;
+}
+size_t os_read(int fd, char *to, size_t bytes) {
+  long n;
+  if (linux_fault_here()) return 0;
+  do n = syscall(SYS_read, fd, to, bytes);
+  while (n < 0 && errno == EINTR);
+  return n > 0 ? (size_t)n : 0;
+}
+void os_close(int fd) { syscall(SYS_close, fd); }
+
+bool os_was_loaded(void) { return getauxval(AT_BASE) != 0; }
+bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
+
+/* ---- Fences ----------------------------------------------------------------*/
+/* The process has to register once; whether a child inherits that is not documented. */
+static bool register_for_fences(void) {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+static bool fence(void) {
+  if (linux_fault_here() || !os_is_unfiltered()) return false;
+  int saved_errno = errno;
+  bool fenced = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  if (!fenced && errno == EPERM)
+    fenced = register_for_fences() && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+  errno = saved_errno;
+  return fenced;
+}
+void os_prepare_fences(void) {
+  int saved_errno = errno;
+  if (linux_was_unfiltered()) register_for_fences();
+  errno = saved_errno;
+}
+bool os_fence_all_threads(void) { return linux_counted(fence(), &os_calls.refused_membarriers); }
+
+/* ---- Waiting -------------------------------------------------------------*/
+void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds) {
+  struct timespec time = {.tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000};
+  syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, expected, milliseconds < 0 ? NULL : &time, NULL, 0);
+}
+void os_futex_wake(atomic32 *word, int sleepers) {
+  syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0);
+}
+/* Not nanosleep, which is a cancellation point. */
+void os_sleep(int milliseconds) {
+  atomic32 nothing = {0};
+  os_futex_wait(&nothing, 0, milliseconds);
+}

@@ -10,6 +10,11 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,6 +54,12 @@ class Waiting {
 template <typename Done> bool comes_true(Done done) {
   for (int tries = 0; tries < 100 && !done(); tries++) usleep(100000);
   return done();
+}
+
+/* Under a filter as well. */
+size_t threads_seen() {
+  std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
 /* In a process of one thread, another one frees 16 MiB again and again, so that they are kept, after so long, and ends. Whether they go. */
@@ -185,6 +196,20 @@ TEST(Background, LooksOnceMoreAtWhatTheLastThreadsHaveFreed) {
     EXPECT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
   }
+}
+
+/* However many threads have a heap there. */
+TEST(Background, EndsWhereTheProgramHasConfinedItself) {
+  Waiting one([] { hak_free(hak_malloc(1)); }), another([] { hak_free(hak_malloc(1)); });
+  background_start(pthread_create);
+  ASSERT_EQ(threads_seen(), 4u);
+  struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {1, all};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+    GTEST_SKIP() << "no filter can be installed here";
+  EXPECT_TRUE(comes_true([] { return threads_seen() == 3; })) << threads_seen();
+  EXPECT_FALSE(background_runs());
 }
 
 TEST(Background, IsStartedOnce) {

@@ -40,6 +40,7 @@ static struct {
   sigset_t program_mask; /* of the thread that started it; written before it runs */
   atomic64 refused_ms;   /* when it could not be started; relaxed                 */
   atomic32 process_id;   /* of the process that all this is about; 0: not known   */
+  atomic32 has_news;     /* the program has started a thread since this was asked: see asks_for_news */
 } background;
 
 bool background_runs(void) { return atomic32_load_relaxed(&background.runs) != 0; }
@@ -92,18 +93,23 @@ static bool is_alone(void) {
   return count != 0 ? count <= 2 : thread_leader_has_ended() || pool_attached_count() <= 1;
 }
 
+/* Whether the program has started a thread since this was asked last: one that has come and gone between two looks has been
+ * company, and may have left much. */
+static bool asks_for_news(void) { return atomic32_exchange_seq(&background.has_news, 0) != 0; }
+
 /* Until there was nothing to do for some rounds. Returns whether it shall end: it is alone,
  * or the program has installed a filter of system calls. */
 static bool work(void) {
   int quiet = 0, alone_ms = 0, most = FAST_ROUNDS + (int)profile_wait(SLOW_ROUNDS);
   while (quiet < most) {
     if (os_has_confined_itself()) return true; /* asked first, while no gate is held: it may end this thread */
-    bool was_rung = bell_listen(), worked = visit();
-    quiet = worked ? 0 : was_rung && quiet > FAST_ROUNDS ? FAST_ROUNDS : quiet + 1;
+    bool was_rung = bell_listen(), worked = visit(), goes_on = was_rung || tidy_is_to_come(os_now_ms());
+    quiet = worked ? 0 : goes_on && quiet > FAST_ROUNDS ? FAST_ROUNDS : quiet + 1;
     int round_ms = quiet < FAST_ROUNDS ? ROUND_MS : SLOW_ROUND_MS;
     /* If the first thread has ended, nobody but the last one ends the process: us, at once. */
     bool may_be_last = thread_leader_has_ended();
-    if (!worked || may_be_last) alone_ms = is_alone() ? alone_ms + round_ms : 0;
+    if (asks_for_news() && !may_be_last) alone_ms = 0;
+    else if (!worked || may_be_last) alone_ms = is_alone() ? alone_ms + round_ms : 0;
     if (alone_ms >= (may_be_last ? 1 : ALONE_MS)) return true;
     if (worked) continue;
     if (may_be_last) os_sleep(LAST_MS), bell_sleep(SLOW_ROUND_MS);
@@ -121,14 +127,15 @@ static bool sleep_until_rung(void) {
 }
 
 /* Whether it is over. The program may start a thread just now and find that we run. So we
- * count its threads once more when we have said that we do not: sequentially consistent, as
- * the look in background_start, which comes after the thread has been started. */
+ * count its threads once more when we have said that we do not, and then ask whether there was one that has ended already:
+ * sequentially consistent, as the look in background_start, which comes after the thread has been started. */
 static bool ends(void) {
   bell_leave();
   atomic32_store_seq(&background.runs, 0);
   uint32_t nobody = 0;
   if (os_has_confined_itself()) return true; /* whoever is there: it is not started again either */
-  return is_alone() || !atomic32_cas_acq_rel(&background.runs, &nobody, 1);
+  bool is_left = is_alone() && (!asks_for_news() || thread_leader_has_ended());
+  return is_left || !atomic32_cas_acq_rel(&background.runs, &nobody, 1);
 }
 
 /* Ours are those of the process's first thread: the one that starts us may be bound to its own. */
@@ -231,6 +238,7 @@ void background_prepare(void) {
 void background_start(background_create_fn *create) {
   uint32_t nobody = 0;
   int saved_errno = errno;
+  atomic32_store_seq(&background.has_news, 1); /* first: see ends */
   if (may_start()) {
     sigset_t all, before;
     sigfillset(&all);

@@ -8,7 +8,7 @@
  * visits the owners of threads that sleep or have ended, and the arena's dirty memory, some
  * times a second, until there has been nothing to do for two. In an idle process it
  * wakes every ten seconds, to see whether it is alone: when the program has been down to one
- * thread for two seconds it ends, and is started again with the next.
+ * thread for two seconds, and has started none meanwhile, it ends, and is started again with the next.
  *
  * All signals are blocked in it. It is not there in a forked child until that starts a
  * thread. Where there is none (programs with one thread, static programs, threads that are

@@ -18,8 +18,9 @@ enum { TIDY_OWNERS = 64, TIDY_ROUND_MS = 50, STEP_SLABS = 128 };
 
 /* Where tidy_some goes on. Guarded by the pool's gate. */
 static struct {
-  uint32_t next;     /* owners before it have had their turn in this round */
-  atomic64 ended_ms; /* when the last round ended; read without the gate   */
+  uint32_t next;         /* owners before it have had their turn in this round          */
+  atomic64 ended_ms;     /* when the last round ended; read without the gate            */
+  atomic64 idle_from_ms; /* when the last of those that were at work of late may be visited; the same */
 } turn;
 
 /* Collects and releases a bounded amount. Returns whether there may be more. */
@@ -78,17 +79,28 @@ static tidied_t tidy_pooled(owner_t *owner, uint64_t now_ms, tidy_flush_fn *flus
   return worked ? TIDY_MORE : TIDY_NOTHING;
 }
 
+static void note_idle_from(uint64_t ms) {
+  if (ms > atomic64_load_relaxed(&turn.idle_from_ms)) atomic64_store_relaxed(&turn.idle_from_ms, ms);
+}
+bool tidy_is_to_come(uint64_t now_ms) { return now_ms < atomic64_load_relaxed(&turn.idle_from_ms); }
+
 /* A thread that works at batch boundaries does this itself. A visit costs a membarrier or
  * several: where a few have found nothing to do, only what others free for the owner is
  * reason for another. */
 static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *strip) {
   enum { IDLE_MS = 100, IDLE_VISITS = 24 };
-  uint64_t since_ms = unused_since_ms(owner, now_ms),
-           idle_until_ms = since_ms + (profile_wait(IDLE_MS) << owner->idle_shift);
+  uint64_t since_ms = unused_since_ms(owner, now_ms);
+  /* The last thread left has to be done with before the background thread ends. */
+  unsigned shift = pool_attached_count() > 1 ? owner->idle_shift : 0;
+  uint64_t idle_from_ms = since_ms + (profile_wait(IDLE_MS) << shift);
   if (since_ms == now_ms) has_slept(owner); /* from here on */
   if (atomic32_load_relaxed(&owner->pending.head) != 0 || atomic64_load_relaxed(&owner->pending.mail) != 0)
     owner->idle_visits = 0;
-  if (now_ms < idle_until_ms || owner->idle_visits == IDLE_VISITS) return TIDY_NOTHING;
+  if (owner->idle_visits == IDLE_VISITS) return TIDY_NOTHING;
+  if (now_ms < idle_from_ms) {
+    note_idle_from(idle_from_ms);
+    return TIDY_NOTHING;
+  }
   bool sleeps = has_slept(owner);
   if (sleeps) pool_make_orphanage(owner);
   if (!claim_begin(owner)) return TIDY_NOTHING;

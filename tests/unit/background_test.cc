@@ -56,6 +56,32 @@ template <typename Done> bool comes_true(Done done) {
   return done();
 }
 
+constexpr size_t kBlocks = 4096, kBytes = 4096;
+
+/* Each in a process of its own, as it takes seconds. */
+template <typename Try> void expect_each(int first, int last, int step, Try succeeds) {
+  std::vector<pid_t> children;
+  for (int tried = first; tried <= last; tried += step) {
+    children.push_back(fork());
+    if (children.back() == 0) {
+      background_after_fork();
+      _exit(succeeds(tried) ? 0 : 1);
+    }
+  }
+  for (size_t i = 0; i < children.size(); i++) {
+    int status = -1;
+    EXPECT_EQ(waitpid(children[i], &status, 0), children[i]);
+    EXPECT_EQ(status, 0) << first + static_cast<int>(i) * step;
+  }
+}
+
+/* A thread of the program's, which starts ours if there is none. */
+template <typename Body> void run_thread(Body body) {
+  std::thread thread(body);
+  background_start(pthread_create);
+  thread.join();
+}
+
 /* Under a filter as well. */
 size_t threads_seen() {
   std::filesystem::directory_iterator tasks("/proc/self/task");
@@ -167,7 +193,6 @@ TEST(Bell, IsRungWhenAThreadEnds) {
 
 TEST(Background, GivesBackWhatASleepingThreadDoesNotUse) {
   if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
-  constexpr size_t kBlocks = 4096, kBytes = 4096;
   static void *blocks[kBlocks];
   Waiting owner([] {
     for (void *&block : blocks) block = hak_malloc(kBytes);
@@ -181,21 +206,56 @@ TEST(Background, GivesBackWhatASleepingThreadDoesNotUse) {
   EXPECT_TRUE(comes_true([=] { return used_bytes() < before - kBlocks * kBytes / 10 * 9; })) << used_bytes();
 }
 
-/* It falls asleep some two seconds after it was started, and would end when it is woken: several moments, each in a process of its own. */
-TEST(Background, LooksOnceMoreAtWhatTheLastThreadsHaveFreed) {
-  std::vector<pid_t> children;
-  for (int milliseconds = 1600; milliseconds <= 2500; milliseconds += 60) {
-    children.push_back(fork());
-    if (children.back() == 0) {
-      background_after_fork();
-      _exit(what_was_freed_goes(milliseconds) ? 0 : 1);
-    }
-  }
-  for (pid_t child : children) {
-    int status = -1;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-  }
+/* It falls asleep some two seconds after it was started, and would end when it is woken: several moments. */
+TEST(Background, LooksOnceMoreAtWhatTheLastThreadsHaveFreed) { expect_each(1600, 2500, 60, what_was_freed_goes); }
+
+/* The first thread's blocks, as 16 MiB, which another one frees that comes and goes between two looks. Before that our thread has been
+ * alone for so long. */
+TEST(Background, LooksAfterAThreadThatItHasNotSeen) {
+  if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
+  expect_each(200, 2000, 120, [](int milliseconds) {
+    std::vector<void *> blocks(kBlocks);
+    for (void *&block : blocks) std::memset(block = hak_malloc(kBytes), 1, kBytes);
+    size_t before = used_bytes();
+    run_thread([] { hak_free(hak_malloc(1)); });
+    usleep(static_cast<unsigned>(milliseconds) * 1000);
+    run_thread([&] {
+      for (void *block : blocks) hak_free(block);
+    });
+    return comes_true([=] {
+      hak_stats_t stats;
+      hak_stats(&stats, sizeof stats);
+      return used_bytes() < before - kBlocks * kBytes / 10 * 9 && stats.dirty_free < HAK_MIB(2);
+    });
+  });
+}
+
+/* Its owner is visited when it has been idle for 100 ms times a power of two: here for longer than there is anything else to do. */
+TEST(Background, WaitsUntilAThreadIsIdleThatOftenCameBackSoon) {
+  if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
+  static void *blocks[kBlocks];
+  Waiting owner([] {
+    for (void *&block : blocks) block = hak_malloc(kBytes);
+    the_heap->owner.idle_shift = 5;
+  });
+  background_start(pthread_create);
+  size_t before = used_bytes();
+  for (void *block : blocks) hak_free(block);
+  hak_thread_flush();
+  EXPECT_TRUE(comes_true([=] { return used_bytes() < before - kBlocks * kBytes / 10 * 9; })) << used_bytes();
+}
+
+/* If that is the last thread there is, our own ends before. */
+TEST(Background, DoesNotWaitForTheLastThreadThatOftenCameBackSoon) {
+  if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
+  std::vector<void *> blocks(kBlocks);
+  for (void *&block : blocks) block = hak_malloc(kBytes);
+  the_heap->owner.idle_shift = 5;
+  size_t before = used_bytes();
+  run_thread([&] {
+    for (void *block : blocks) hak_free(block);
+  });
+  EXPECT_TRUE(comes_true([=] { return used_bytes() < before - kBlocks * kBytes / 10 * 9; })) << used_bytes();
 }
 
 /* However many threads have a heap there. */

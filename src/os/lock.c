@@ -86,7 +86,8 @@ typedef struct {
   uint32_t closed, missed; /* gates that this fork closed, and could not close: a bit each */
 } fork_t;
 enum { FORKS_MOST = 8 };
-/* Written by the forking thread while it holds the gates. */
+/* Written by the forking thread while it holds the gates; the signal handlers of which may fork at any instruction. Such a
+ * fork has the entry at the depth that it finds: one in use has to be below. */
 static struct {
   fork_t stack[FORKS_MOST];
   uint32_t depth;
@@ -150,13 +151,21 @@ void gates_close(hak_gate_t *const gates[], size_t count) {
     *(closed ? &this_fork.closed : &this_fork.missed) |= 1u << i;
   }
   HAK_ASSERT(forks.depth < FORKS_MOST);
-  forks.stack[forks.depth++ % FORKS_MOST] = this_fork;
+  uint32_t at = forks.depth;
+  forks.depth = at + 1;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  forks.stack[at % FORKS_MOST] = this_fork;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   atomic32_store_relaxed(&forking_thread, thread_number());
 }
 
 static fork_t end_of_fork(void) {
-  fork_t this_fork = forks.stack[--forks.depth % FORKS_MOST];
-  if (forks.depth == 0) atomic32_store_relaxed(&forking_thread, 0);
+  uint32_t at = forks.depth - 1;
+  fork_t this_fork = forks.stack[at % FORKS_MOST];
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  forks.depth = at;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  if (at == 0) atomic32_store_relaxed(&forking_thread, 0);
   return this_fork;
 }
 

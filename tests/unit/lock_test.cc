@@ -6,6 +6,9 @@
 #include <fstream>
 #include <string>
 #include <thread>
+
+#include <csignal>
+#include <ucontext.h>
 #include <unistd.h>
 
 namespace {
@@ -222,6 +225,58 @@ TEST(Gate, ForksMayNest) {
   EXPECT_EQ(atomic32_load_relaxed(&first.lock.state), 0u);
   EXPECT_EQ(atomic32_load_relaxed(&second.lock.state), 0u);
 }
+
+#if defined(__x86_64__) && !HAK_THREAD_SANITIZER
+namespace {
+
+hak_gate_t stepped_gates[3];
+hak_gate_t *const stepped[] = {&stepped_gates[0], &stepped_gates[1], &stepped_gates[2]};
+volatile int steps_left; /* until the handler forks */
+
+constexpr greg_t kTrapFlag = 0x100;
+
+/* After each instruction. */
+void on_step(int, siginfo_t *, void *context) {
+  if (--steps_left != 0) return;
+  gates_close(stepped, 3);
+  gates_open(stepped, 3);
+  static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
+}
+
+/* The stack below the red zone. */
+void set_stepping(bool on) {
+  if (on)
+    __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "cc");
+  else __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "cc");
+}
+
+}  // namespace
+
+TEST(Gate, AHandlerMayForkAtAnyInstructionOfAFork) {
+  struct sigaction action = {};
+  action.sa_sigaction = on_step;
+  action.sa_flags = SA_SIGINFO;
+  ASSERT_EQ(sigaction(SIGTRAP, &action, nullptr), 0);
+  for (bool in_child : {false, true}) {
+    const auto open = in_child ? gates_open_in_child : gates_open;
+    bool is_over = false;
+    for (int step = 1; !is_over; step++) {
+      steps_left = step;
+      set_stepping(true);
+      gates_close(stepped, 3);
+      open(stepped, 3);
+      set_stepping(false);
+      is_over = steps_left > 0;
+      for (hak_gate_t *gate : stepped) {
+        ASSERT_EQ(atomic32_load_relaxed(&gate->lock.state), 0u) << "step " << step;
+        gate_enter(gate);
+        ASSERT_TRUE(lock_is_mine(&gate->lock)) << "step " << step << ": it lets the thread through";
+        gate_leave(gate);
+      }
+    }
+  }
+}
+#endif
 
 TEST(Gate, AfterTheForkItIsALockAgain) {
   static hak_gate_t gate;

@@ -97,14 +97,24 @@ static bool is_alone(void) {
  * company, and may have left much. */
 static bool asks_for_news(void) { return atomic32_exchange_seq(&background.has_news, 0) != 0; }
 
+/* Whether more is to come: it was rung, a thread is not idle yet, or more is dirty than was at the last look. What has become so
+ * goes after a second, and may be our own doing, or a refill's, for which nobody rings. Not whether anything is dirty: the
+ * system may refuse to take it. */
+static bool goes_on(bool was_rung, size_t *dirty) {
+  size_t before = *dirty;
+  *dirty = arena_usage().dirty;
+  return was_rung || *dirty > before || tidy_is_to_come(os_now_ms());
+}
+
 /* Until there was nothing to do for some rounds. Returns whether it shall end: it is alone,
  * or the program has installed a filter of system calls. */
 static bool work(void) {
-  int quiet = 0, alone_ms = 0, most = FAST_ROUNDS + (int)profile_wait(SLOW_ROUNDS);
+  int quiet = 0, alone_ms = 0, most = FAST_ROUNDS + (int)max_size(profile_wait(SLOW_ROUNDS), 2);
+  size_t dirty = 0;
   while (quiet < most) {
     if (os_has_confined_itself()) return true; /* asked first, while no gate is held: it may end this thread */
-    bool was_rung = bell_listen(), worked = visit(), goes_on = was_rung || tidy_is_to_come(os_now_ms());
-    quiet = worked ? 0 : goes_on && quiet > FAST_ROUNDS ? FAST_ROUNDS : quiet + 1;
+    bool was_rung = bell_listen(), worked = visit(), is_more = goes_on(was_rung, &dirty);
+    quiet = worked ? 0 : is_more && quiet >= FAST_ROUNDS ? FAST_ROUNDS : quiet + 1;
     int round_ms = quiet < FAST_ROUNDS ? ROUND_MS : SLOW_ROUND_MS;
     /* If the first thread has ended, nobody but the last one ends the process: us, at once. */
     bool may_be_last = thread_leader_has_ended();

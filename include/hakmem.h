@@ -273,7 +273,7 @@ HAK_PUBLIC void hak_account(hak_account_t *out, size_t out_bytes) HAK_NOEXCEPT;
 /* Writes the statistics, the account and a table of the size classes in use as one JSON
  * object (RFC 8259) in pieces to `write`, which returns false to stop. Allocates nothing;
  * `write` may allocate. Behind each piece is a NUL, which `bytes` does not count. Takes as long as hak_account,
- * and some 4 KiB of stack; where a report is being written already, some 20 KiB. */
+ * and some 4 KiB of stack; where a report is being written already, or a `write` has not come back, some 20 KiB. */
 typedef bool hak_write_fn(void *context, const char *text, size_t bytes);
 HAK_PUBLIC void hak_stats_json(hak_write_fn *write, void *context) HAK_NOEXCEPT;
 

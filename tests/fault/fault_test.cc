@@ -204,9 +204,9 @@ TEST(Fault, LargeBlocks) {
   fail_each_call(
       [] {
         Program program;
-        for (int i = 0; i < 40; i++) program.malloc(program.random.size_between(65537, 2 * kMiB));
+        for (int i = 0; i < 20; i++) program.malloc(program.random.size_between(65537, 2 * kMiB));
         program.free_half();
-        for (int i = 0; i < 20; i++) program.malloc(program.random.size_between(65537, 4 * kMiB));
+        for (int i = 0; i < 10; i++) program.malloc(program.random.size_between(65537, 4 * kMiB));
         program.free_all();
       },
       10);
@@ -233,10 +233,10 @@ TEST(Fault, HugeBlocksMoveInPart) {
           os_fault_moves_set(most);
           Program program;
           for (int i = 0; i < 2; i++) program.malloc(5 * kMiB);
-          for (size_t bytes : {7 * kMiB, 12 * kMiB})
+          for (size_t bytes : {6 * kMiB, 8 * kMiB})
             for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, bytes);
           os_fault_moves_set(0);
-          for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, 20 * kMiB);
+          for (size_t i = 0; i < program.blocks.size(); i++) program.realloc(i, 11 * kMiB);
           program.free_all();
         },
         20, {false});
@@ -357,7 +357,7 @@ TEST(Fault, MemoryIsGivenBack) {
   fail_each_call(
       [] {
         Program program;
-        for (int i = 0; i < 5; i++) program.malloc(4 * kMiB), program.malloc(7 * kMiB), program.malloc(3000);
+        for (int i = 0; i < 3; i++) program.malloc(4 * kMiB), program.malloc(7 * kMiB), program.malloc(3000);
         program.free_half();
         hak_trim(8 * kMiB);
         program.free_half();

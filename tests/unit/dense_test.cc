@@ -152,17 +152,15 @@ TEST_F(Dense, WhatAHugePageMadeResidentGoesBackWhenTheHeapShrinks) {
 
 /* It is a witness, or was refused for good reasons. */
 TEST_F(Dense, ANewStepStaysAsItBegan) {
-  const unit_t ballast = arena_take(ZONE_SMALL, 8 * SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
-  ASSERT_NE(ballast, 0u);
-  const unit_t behind = ballast + 8 * SUPERSLAB_UNITS;
-  if (zone_free_units_behind(behind) < 2 * SUPERSLAB_UNITS) {
-    ASSERT_TRUE(zone_grow_behind(behind, 2 * SUPERSLAB_UNITS));
-  }
-  ASSERT_FALSE(map_wants_huge_page(behind / SUPERSLAB_UNITS)) << "the heap is small";
+  const unit_t step = arena_take(ZONE_SMALL, 2 * SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
+  ASSERT_NE(step, 0u);
+  ASSERT_FALSE(map_wants_huge_page(step / SUPERSLAB_UNITS)) << "the heap is small";
   const unit_t much = arena_take(ZONE_SMALL, 100 * SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
   ASSERT_NE(much, 0u);
-  dense_grows_again(behind, 1);
-  EXPECT_FALSE(map_wants_huge_page(behind / SUPERSLAB_UNITS));
+  arena_give_clean(step, 2 * SUPERSLAB_UNITS); /* as if it had never been used */
+  ASSERT_EQ(map_superslab(step / SUPERSLAB_UNITS)->used, 0u) << "the test is void";
+  dense_grows_again(step, 1);
+  EXPECT_FALSE(map_wants_huge_page(step / SUPERSLAB_UNITS));
 }
 
 /* They lie elsewhere, and may be hardly used. */

@@ -241,8 +241,9 @@ static bool may_start(void) {
   return atomic32_load_seq(&background.runs) == 0 && !was_refused_lately();
 }
 
+/* Where it seems to run, background_start asks alone: each start of a thread would take the calls twice. */
 void background_prepare(void) {
-  if (may_start() && os_is_unfiltered()) os_fence_all_threads();
+  if (!background_runs() && may_start() && os_is_unfiltered()) os_fence_all_threads();
 }
 
 void background_start(background_create_fn *create) {

@@ -20,7 +20,7 @@ uint64_t os_fault_set(uint64_t nth, bool sticky) {
 bool linux_fault_is_sticky(void) { return atomic64_load_relaxed(&fault_sticky) != 0; }
 bool linux_fault_here(void) {
   uint64_t call = atomic64_add_relaxed(&fault_calls, 1) + 1, nth = atomic64_load_relaxed(&fault_nth);
-  bool fails = nth != 0 && (call == nth || (call > nth && atomic64_load_relaxed(&fault_sticky)));
+  bool fails = nth != 0 && (call == nth || (call > nth && linux_fault_is_sticky()));
   if (fails) errno = ENOMEM;
   return fails;
 }

@@ -29,6 +29,8 @@ uint64_t os_now_ms(void) {
 
 uint32_t os_process_id(void) { return (uint32_t)getpid(); }
 uint32_t os_parent_id(void) { return (uint32_t)getppid(); }
+bool os_was_loaded(void) { return getauxval(AT_BASE) != 0; }
+bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
 const char *os_program_name(void) { return program_invocation_short_name; }
 
 /* "Name:    123 kB" */
@@ -125,9 +127,6 @@ size_t os_read(int fd, char *to, size_t bytes) {
   return n > 0 ? (size_t)n : 0;
 }
 void os_close(int fd) { syscall(SYS_close, fd); }
-
-bool os_was_loaded(void) { return getauxval(AT_BASE) != 0; }
-bool os_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
 
 /* ---- Fences ----------------------------------------------------------------*/
 /* The process has to register once; whether a child inherits that is not documented. */

@@ -18,6 +18,10 @@ using hak_test::Outcome;
 
 namespace {
 
+std::vector<std::string> environment(bool with_hakmem) {
+  return {with_hakmem ? "LD_PRELOAD=" HELPER_hakmem_shared : "NOTHING=1"};
+}
+
 /* "confined-positive": under a filter that was there before the program, which may not gain privileges, and then a
  * positive one. */
 Outcome run_case(std::string filter, const char *action, const char *name, bool with_hakmem) {
@@ -26,7 +30,7 @@ Outcome run_case(std::string filter, const char *action, const char *name, bool 
   if (dash != std::string::npos) words = {HELPER_filtered_program, filter.substr(0, dash)}, filter.erase(0, dash + 1);
   for (std::string word : {HELPER_seccomp_program, filter.c_str(), action, HELPER_plugin_plain, name})
     words.push_back(word);
-  return hak_test::run(words, {with_hakmem ? "LD_PRELOAD=" HELPER_hakmem_shared : "NOTHING=1"});
+  return hak_test::run(words, environment(with_hakmem));
 }
 
 /* Which call it was, by a filter that tells. */
@@ -43,12 +47,12 @@ std::string name_of(const testing::TestParamInfo<std::tuple<const char *, const 
   return text;
 }
 
+/* What a program may do with a heap. */
+const auto kEverything = testing::Values("every-size", "zeroed", "resized", "threads", "sleepers", "given-back",
+                                         "forked", "looked-at", "foreign");
+
 class Works : public Sandbox {};
-INSTANTIATE_TEST_SUITE_P(In, Works,
-                         testing::Combine(testing::Values("unusual", "positive"),
-                                          testing::Values("every-size", "zeroed", "resized", "threads", "sleepers",
-                                                          "given-back", "forked", "looked-at", "foreign")),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(In, Works, testing::Combine(testing::Values("unusual", "positive"), kEverything), name_of);
 
 /* A container's filter, under which files may be opened and threads started, and the program's own, under which they
  * may not: the first heap of more than 16 MiB and the first thread come before it, or after it. */
@@ -71,16 +75,12 @@ INSTANTIATE_TEST_SUITE_P(In, Reports,
 Outcome run_listed(const char *may, const char *action, const char *without, const char *name, bool with_hakmem) {
   return hak_test::run(
       {HELPER_listed_program, may, action, without, HELPER_seccomp_program, "none", "kill", HELPER_plugin_plain, name},
-      {with_hakmem ? "LD_PRELOAD=" HELPER_hakmem_shared : "NOTHING=1"});
+      environment(with_hakmem));
 }
 
 /* Whether its program may gain privileges, and what it does. */
 class Listed : public Sandbox {};
-INSTANTIATE_TEST_SUITE_P(In, Listed,
-                         testing::Combine(testing::Values("free", "confined"),
-                                          testing::Values("every-size", "zeroed", "resized", "threads", "sleepers",
-                                                          "given-back", "forked", "looked-at", "foreign")),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(In, Listed, testing::Combine(testing::Values("free", "confined"), kEverything), name_of);
 
 /* Whether its program may gain privileges, and a call that it needs. */
 class LeftOut : public Sandbox {};

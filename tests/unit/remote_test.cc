@@ -41,6 +41,15 @@ class Remote : public testing::Test {
     }
     return alone;
   }
+  /* What `b` has freed of the owner's; and of each one's. */
+  void comes_home(owner_t *owner) {
+    remote_flush(b);
+    remote_collect(owner, SIZE_MAX);
+    slab_check(owner);
+  }
+  template <size_t kOwners> void comes_home(AttachedOwner (&owners)[kOwners]) {
+    for (AttachedOwner &owner : owners) comes_home(owner);
+  }
   static bool announced(unit_t slab) { return atomic32_load_relaxed(&the_map.shared[slab].announced) != 0; }
   AttachedOwner a, b, c;
 };
@@ -198,13 +207,8 @@ TEST_F(Remote, WhatIsPackedInVainGoesAlone) {
   std::sort(of_a.begin(), of_a.end());
   for (void *block : of_a) free_as(b, block);
   EXPECT_EQ(b->scattered, 0u) << "what others have left in the outbox is in the way for ever";
-  remote_flush(b);
-  for (auto &owner : owners) {
-    remote_collect(owner, SIZE_MAX);
-    slab_check(owner);
-  }
-  remote_collect(a, SIZE_MAX);
-  slab_check(a);
+  comes_home(owners);
+  comes_home(a);
   EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees), blocks.size() + of_a.size());
 }
 
@@ -232,13 +236,8 @@ TEST_F(Remote, RowsThatArePackedInVainArePackedAgain) {
   std::sort(blocks.begin(), blocks.end());
   for (size_t row = 0; row < kOfA / kRow; row++) flush_row(row);
   EXPECT_EQ(b->scattered, 0u) << "what others have left in the outbox is in the way for ever";
-  remote_flush(b);
-  for (auto &owner : owners) {
-    remote_collect(owner, SIZE_MAX);
-    slab_check(owner);
-  }
-  remote_collect(a, SIZE_MAX);
-  slab_check(a);
+  comes_home(owners);
+  comes_home(a);
 }
 
 /* The same where all are one owner's, of more words than there are places. */
@@ -251,9 +250,7 @@ TEST_F(Remote, WhatIsSparseGoesAlone) {
   const size_t alone = free_all_as(b, blocks, blocks.size() / 2, blocks.size() / 2 + kLast);
   EXPECT_GT(alone, kLast / 2) << "each pushed another one out";
   EXPECT_GT(b->sparse, 0u);
-  remote_flush(b);
-  remote_collect(a, SIZE_MAX);
-  slab_check(a);
+  comes_home(a);
 
   blocks = a.refill(1, kBlocks);
   std::sort(blocks.begin(), blocks.end());
@@ -263,9 +260,7 @@ TEST_F(Remote, WhatIsSparseGoesAlone) {
       if (i / 32 % 2 == half) free_as(b, blocks[i]);
     EXPECT_EQ(b->sparse, 0u) << "what was sparse once is for ever";
   }
-  remote_flush(b);
-  remote_collect(a, SIZE_MAX);
-  slab_check(a);
+  comes_home(a);
   EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees) - frees, 2 * kBlocks);
 }
 
@@ -297,11 +292,7 @@ TEST_F(Remote, WhatIsPackedInVainGoesAloneQuickly) {
   size_t quick = 0;
   scatter(b, owners, 128, &quick);
   EXPECT_GT(quick, 128u * 512 / 2);
-  remote_flush(b);
-  for (auto &owner : owners) {
-    remote_collect(owner, SIZE_MAX);
-    slab_check(owner);
-  }
+  comes_home(owners);
   EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees), 128u * 512);
 }
 
@@ -399,9 +390,7 @@ TEST_F(Remote, TheOutboxIsBoundedAndLosesNothing) {
     for (auto &entry : b->outbox->entries) entries += entry.bits != 0;
     ASSERT_EQ(entries, b->outbox_count);
   }
-  remote_flush(b);
-  remote_collect(a, SIZE_MAX);
-  slab_check(a);
+  comes_home(a);
   slab_release_empty(a);
   EXPECT_EQ(hak_test::used_bytes(), 0u) << "the owner has collected all and does not have all";
 }
@@ -450,9 +439,7 @@ TEST_F(Remote, FewEntriesHoldMidBlocks) {
     if (i % in_a_slab > 1) free_as(b, blocks[i]);
   for (size_t i = 0; i < small.size(); i++)
     if (i % 64 > 0) free_as(b, small[i]);
-  remote_flush(b);
-  remote_collect(a, SIZE_MAX);
-  slab_check(a);
+  comes_home(a);
 }
 
 TEST_F(Remote, ASlabIsAnnouncedOnceHoweverManyBlocksComeBack) {
@@ -620,9 +607,7 @@ TEST_F(Remote, CollectingTheLastBlockGivesTheSlabBack) {
   keep.pop_back();
   size_t used = hak_test::used_bytes();
   for (void *block : blocks) free_as(b, block);
-  remote_flush(b);
-  remote_collect(a, SIZE_MAX);
-  slab_check(a);
+  comes_home(a);
   EXPECT_EQ(used - hak_test::used_bytes(), size_t{UNIT_BYTES});
   a.flush(1, keep);
 }

@@ -21,7 +21,7 @@ arena_usage_t arena_usage(void) {
   for (zone_id_t z = 0; z < ZONE_COUNT; z++) {
     const zone_t *zone = zone_look(z);
     for (size_t i = 0; i < zone->extent_count; i++)
-      usage.committed += (size_t)(zone->extents[i].end - zone->extents[i].first) << UNIT_SHIFT;
+      usage.committed += (size_t)(zone_mapped_to(z, i) - zone->extents[i].first) << UNIT_SHIFT;
   }
   usage.metadata = map_table_bytes();
   size_t in_use = kept_in_use_units();
@@ -37,9 +37,9 @@ bool arena_next_extent(zone_id_t zone, unit_t *first, unit_t *end) {
   arena_enter();
   const zone_t *z = zone_look(zone);
   for (size_t i = 0; i < z->extent_count && !found; i++) {
-    if (z->extents[i].first < *end || z->extents[i].first == z->extents[i].end) continue;
+    if (z->extents[i].first < *end || z->extents[i].first == zone_mapped_to(zone, i)) continue;
     *first = z->extents[i].first;
-    *end = z->extents[i].end;
+    *end = zone_mapped_to(zone, i);
     found = true;
   }
   arena_leave();

@@ -10,12 +10,13 @@ enum { STEP_MAX_UNITS = 32 * SUPERSLAB_UNITS };
 
 static zone_t zones[ZONE_COUNT];
 
-const inspect_field_t zone_inspected[4] = {
+const inspect_field_t zone_inspected[5] = {
     HAK_INSPECT_NUMBER("zone.bytes", sizeof(zone_t)),
     HAK_INSPECT_ARRAY("zone.extent_count", zones[0].extent_count, ZONE_COUNT, sizeof(zone_t)),
     /* Of the first zone; those of the next lie zone.bytes behind. */
     HAK_INSPECT_ARRAY("zone.extent_first", zones[0].extents[0].first, ZONE_EXTENTS_MOST, sizeof(extent_t)),
     HAK_INSPECT_ARRAY("zone.extent_end", zones[0].extents[0].end, ZONE_EXTENTS_MOST, sizeof(extent_t)),
+    HAK_INSPECT_ARRAY("zone.mapped_to", zones[0].mapped_to, ZONE_COUNT, sizeof(zone_t)),
 };
 
 void zones_prepare(const zone_kind_t kinds[ZONE_COUNT]) {
@@ -25,6 +26,7 @@ void zones_prepare(const zone_kind_t kinds[ZONE_COUNT]) {
     zones[z].kind = &kinds[z];
     zones[z].extent_count = 1;
     zones[z].extents[0] = (extent_t){first, first};
+    zones[z].mapped_to = first;
   }
 }
 
@@ -42,6 +44,11 @@ bool run_cursor_next(run_cursor_t *c) {
 
 /* ---- Extents ---------------------------------------------------------------------*/
 static extent_t *last_extent(zone_t *zone) { return &zone->extents[zone->extent_count - 1]; }
+
+unit_t zone_mapped_to(zone_id_t zone, size_t extent) {
+  const zone_t *z = &zones[zone];
+  return extent + 1 == z->extent_count ? z->mapped_to : z->extents[extent].end;
+}
 
 const extent_t *zone_extent(unit_t unit) {
   const zone_t *zone = &zones[zone_of(unit)];
@@ -150,34 +157,55 @@ unit_t zone_find(zone_id_t zone, size_t units, size_t align_units) {
 
 /* ---- Growing ---------------------------------------------------------------------*/
 
-/* Begins another extent, behind something that lies in the way of the last one. How
+/* The last extent is longer by units that are mapped. */
+static void lengthen(zone_id_t id, size_t units) {
+  extent_t *last = last_extent(&zones[id]);
+  unit_t first = last->end;
+  last->end = (unit_t)(first + units);
+  zone_join(first, units);
+}
+
+/* Begins another extent, behind something that lies in the way of the last one, which has what is mapped up to there. How
  * far that goes nobody says: `skip` units farther this time, twice as far the next. */
 static bool begin_extent(zone_id_t id, size_t *skip) {
   zone_t *zone = &zones[id];
   extent_t *last = last_extent(zone);
+  if (last->end < zone->mapped_to) lengthen(id, zone->mapped_to - last->end);
   size_t next = last->end + align_up(*skip, zone->kind->granule_units);
   if (next >= the_map.zone_end[id]) return false;
   if (last->first != last->end) {
     if (zone->extent_count == ZONE_EXTENTS_MOST) return false;
     last = &zone->extents[zone->extent_count++];
   }
-  last->first = last->end = (unit_t)next;
+  last->first = last->end = zone->mapped_to = (unit_t)next;
   *skip *= 2;
   return true;
 }
 
-static os_mapped_t grow_by(zone_id_t id, size_t units) {
-  extent_t *last = last_extent(&zones[id]);
-  unit_t first = last->end;
-  if (units > the_map.zone_end[id] - first) return OS_REFUSED;
-  const zone_kind_t *kind = zones[id].kind;
-  os_mapped_t mapped = kind->commit(id, first, (unit_t)(first + units));
-  HAK_PROBE(grow, map_address(first), units << UNIT_SHIFT, mapped == OS_MAPPED);
+/* What the last extent grows into reaches as far. */
+static os_mapped_t map_to(zone_id_t id, size_t end) {
+  zone_t *zone = &zones[id];
+  unit_t from = zone->mapped_to;
+  if (end <= from) return OS_MAPPED;
+  if (end > the_map.zone_end[id]) return OS_REFUSED;
+  os_mapped_t mapped = zone->kind->commit(id, from, (unit_t)end);
+  HAK_PROBE(grow, map_address(from), (end - from) << UNIT_SHIFT, mapped == OS_MAPPED);
+  if (mapped == OS_MAPPED) zone->mapped_to = (unit_t)end;
+  return mapped;
+}
+
+/* By so many units. Where they are not mapped, `far_units` are behind those that are, or as many as it takes, if those are more or
+ * the system refuses that. */
+static os_mapped_t grow_by(zone_id_t id, size_t units, size_t far_units) {
+  unit_t first = last_extent(&zones[id])->end, mapped_to = zones[id].mapped_to;
+  size_t end = first + units;
+  bool goes_far = end > mapped_to && end < mapped_to + far_units && map_to(id, mapped_to + far_units) == OS_MAPPED;
+  os_mapped_t mapped = goes_far ? OS_MAPPED : map_to(id, end);
   if (mapped != OS_MAPPED) return mapped;
+  const zone_kind_t *kind = zones[id].kind;
   if (kind->wants_huge_pages != NULL && kind->wants_huge_pages(first, units, zone_used_units(id)))
-    map_want_huge_pages(first / SUPERSLAB_UNITS, (first + units) / SUPERSLAB_UNITS);
-  last->end = (unit_t)(first + units);
-  zone_join(first, units);
+    map_want_huge_pages(first / SUPERSLAB_UNITS, end / SUPERSLAB_UNITS);
+  lengthen(id, units);
   return OS_MAPPED;
 }
 
@@ -194,11 +222,12 @@ static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units) {
   const zone_kind_t *kind = zones[id].kind;
   size_t granule = kind->granule_units;
   size_t needed = align_up(aligned + units - last->end, granule);
-  size_t step = min_size((last->end - the_map.zone_first[id]) / 8, STEP_MAX_UNITS);
-  if (kind->step_units != NULL) step = kind->step_units(step, zone_used_units(id));
+  size_t far = min_size((last->end - the_map.zone_first[id]) / 8, STEP_MAX_UNITS);
+  size_t step = kind->step_units != NULL ? kind->step_units(far, zone_used_units(id)) : far;
   step = align_down(max_size(step, granule), granule);
-  if (step > needed && grow_by(id, step) == OS_MAPPED) return OS_MAPPED;
-  return grow_by(id, needed);
+  far = align_down(far, granule);
+  if (step > needed && grow_by(id, step, far) == OS_MAPPED) return OS_MAPPED;
+  return grow_by(id, needed, far);
 }
 
 unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units) {

@@ -7,7 +7,9 @@
  * untouched memory, one long run at the end, comes last.
  *
  * A zone grows upwards from its first unit. Where something of the program's lies in
- * the way, it goes on behind it: so a zone is a row of extents, mostly one.
+ * the way, it goes on behind it: so a zone is a row of extents, mostly one. Where it shall grow
+ * by little (dense.h), more is mapped than that, as each mapping waits for all threads that look
+ * at the process's mappings, or touch a page for the first time, and keeps others from that meanwhile.
  *
  * Everything here is guarded by the arena's gate.
  *
@@ -56,12 +58,13 @@ typedef struct {
   unit_t last_run;  /* in it: what was inserted last, if it is there still; else 0 */
   uint32_t extent_count, free_units;
   extent_t extents[ZONE_EXTENTS_MOST]; /* in order of address; the last one grows */
+  unit_t mapped_to;                    /* from the last one's end on: what it grows into */
 } zone_t;
 
 /* When the window has been found. */
 void zones_prepare(const zone_kind_t kinds[ZONE_COUNT]);
 const zone_t *zone_look(zone_id_t zone);
-extern const inspect_field_t zone_inspected[4];
+extern const inspect_field_t zone_inspected[5];
 HAK_INLINE zone_id_t zone_of(unit_t unit) {
   unsigned zone = ZONE_COUNT - 1;
   while (zone > 0 && unit < the_map.zone_first[zone]) zone--;
@@ -75,6 +78,8 @@ bool zone_is_free(unit_t unit);
 /* The best free run that holds `units` at that alignment, and where they would lie in
  * it; 0 if there is none. */
 unit_t zone_find(zone_id_t zone, size_t units, size_t align_units);
+/* How far an extent is mapped, by number: beyond its end, if it is the last. The words and SuperSlabs of those units are zero. */
+unit_t zone_mapped_to(zone_id_t zone, size_t extent);
 /* How many units of the zone exist and are not free. What is being purged counts, too. */
 size_t zone_used_units(zone_id_t zone);
 /* How many units are free right behind a run of the same zone that ends there. */

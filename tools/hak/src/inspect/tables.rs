@@ -152,15 +152,19 @@ impl Tables {
     }
 }
 
-/// The first unit, and the end.
+/// The first unit, and the end; that of a zone's last extent as far as it is mapped, where what lies there is clean.
 fn extents(target: &Target, layout: &Layout, units: u64) -> Result<Vec<(u64, u64)>> {
     let variables = &layout.variables;
     let mut found = Vec::new();
-    for (zone, count) in variables.extent_count.elements(target, 0)?.into_iter().enumerate() {
+    let (counts, mapped) = (variables.extent_count.elements(target, 0)?, variables.mapped_to.elements(target, 0)?);
+    for (zone, (count, mapped_to)) in counts.into_iter().zip(mapped).enumerate() {
         let behind = zone as u64 * variables.zone_bytes;
         let firsts = variables.extent_first.elements(target, behind)?;
-        let ends = variables.extent_end.elements(target, behind)?;
+        let mut ends = variables.extent_end.elements(target, behind)?;
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(firsts.len());
+        if let Some(last) = ends[..count].last_mut() {
+            *last = mapped_to.max(*last);
+        }
         for (first, end) in firsts.into_iter().zip(ends).take(count) {
             let superslab = layout.superslab_units;
             if first > end

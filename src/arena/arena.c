@@ -155,6 +155,7 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
 }
 
 void arena_clear_stale(unit_t first, size_t units) {
+  unit_t row = first, row_end = first; /* what is stale in a row is cleared at once */
   FOR_EACH_SUPERSLAB(c, first, units) {
     stock_enter(); /* other bits of the mask belong to others */
     uint32_t stale = map_superslab(c.number)->stale & c.mask;
@@ -163,10 +164,16 @@ void arena_clear_stale(unit_t first, size_t units) {
       unsigned from = (unsigned)__builtin_ctz(stale);
       uint64_t rest = (uint64_t)stale >> from; /* 64 bits: its complement is never 0 */
       unsigned count = (unsigned)__builtin_ctzll(~rest);
-      pages_clear(map_address(c.number * SUPERSLAB_UNITS + from), (size_t)count << UNIT_SHIFT);
+      unit_t at = c.number * SUPERSLAB_UNITS + from;
+      if (at != row_end) {
+        pages_clear(map_address(row), (size_t)(row_end - row) << UNIT_SHIFT);
+        row = at;
+      }
+      row_end = at + count;
       stale &= ~bit_range32(from, count);
     }
   }
+  pages_clear(map_address(row), (size_t)(row_end - row) << UNIT_SHIFT);
 }
 
 void arena_note_grown(unit_t first, size_t units) {

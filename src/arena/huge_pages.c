@@ -17,12 +17,15 @@ enum {
   GIVE_UP_MOST_UNITS = SUPERSLAB_UNITS / 2,
 };
 
-/* Both relaxed, and a lost update is no harm: they are estimates. */
+/* All relaxed, and a lost update is no harm: they are estimates. */
 static atomic64 credit_units;
 /* The newest block without huge pages, first unit << 32 | units, until somebody
  * has looked at it. It may be freed by then: we look at no more than which pages
  * are resident, and the window is ours for ever. */
 static atomic64 newest;
+static atomic32 newest_looks; /* at it */
+/* Blocks that were sparse when they were freed, or grew, since the last dense one. */
+static atomic32 sparse_in_a_row;
 
 /* ---- SuperSlabs in a row -----------------------------------------------------*/
 
@@ -97,10 +100,13 @@ static bool spend(size_t superslabs) {
 /* By its last page, as memory is mostly filled from the start. */
 static bool is_used(size_t number) { return page_is_resident(address(number + 1) - 1); }
 
-/* That it is not dense says nothing: it may not be filled yet. */
+/* That it is not dense says nothing: it may not be filled yet. One that never is need not be asked about each time. */
 static void learn_from_newest(void) {
+  enum { LOOKS = 8, LOOK_EVERY = 8 };
   uint64_t block = atomic64_load_relaxed(&newest);
   if (block == 0) return;
+  uint32_t looks = atomic32_add_relaxed(&newest_looks, 1);
+  if (looks >= LOOKS && looks % LOOK_EVERY != 0) return;
   row_t row = whole_superslabs((unit_t)(block >> 32), (uint32_t)block);
   size_t step = (row.to - row.from) / PROBES + 1;
   for (size_t n = row.from; n < row.to; n += step)
@@ -109,15 +115,35 @@ static void learn_from_newest(void) {
   credit(row.to - row.from);
 }
 
+/* To ask takes longer than all else that is done for a block that is not used. Where some in a row were sparse, and there is no
+ * credit that another one could end, one of some is asked about. */
+static bool is_taken_for_sparse(void) {
+  enum { TRUSTED_FROM = 8, LOOK_EVERY = 8 };
+  static atomic32 turns;
+  return atomic32_load_relaxed(&sparse_in_a_row) >= TRUSTED_FROM && atomic64_load_relaxed(&credit_units) == 0 &&
+         atomic32_add_relaxed(&turns, 1) % LOOK_EVERY != 0;
+}
+
+static void note_sparse(void) {
+  atomic32_add_relaxed(&sparse_in_a_row, 1);
+  atomic64_store_relaxed(&credit_units, 0);
+}
+
+static void note_dense(size_t superslabs) {
+  atomic32_store_relaxed(&sparse_in_a_row, 0);
+  credit(superslabs);
+}
+
 void huge_pages_learn(unit_t first, size_t units) {
   row_t row = whole_superslabs(first, units);
   size_t witnesses = count(row, is_witness), step = witnesses / PROBES + 1, met = 0;
-  for (size_t n = row.from; n < row.to; n++) {
-    if (!is_witness(n) || met++ % step != 0 || is_used(n)) continue;
-    atomic64_store_relaxed(&credit_units, 0);
-    return;
-  }
-  credit(witnesses);
+  if (witnesses == 0) return;
+  /* It says now what it can. */
+  if (atomic64_load_relaxed(&newest) >> 32 == first) atomic64_store_relaxed(&newest, 0);
+  if (is_taken_for_sparse()) return;
+  for (size_t n = row.from; n < row.to; n++)
+    if (is_witness(n) && met++ % step == 0 && !is_used(n)) return note_sparse();
+  note_dense(witnesses);
 }
 
 static void widen_end(unit_t first, size_t units, bool wanted) {
@@ -143,7 +169,9 @@ void huge_pages_use(unit_t first, size_t units) {
   }
   for_each_part(row, is_huge_anew, do_without);
   widen_end(first, units, false);
-  if (count(row, is_witness) == row.to - row.from) atomic64_store_relaxed(&newest, (uint64_t)first << 32 | units);
+  if (count(row, is_witness) < row.to - row.from) return;
+  atomic64_store_relaxed(&newest, (uint64_t)first << 32 | units);
+  atomic32_store_relaxed(&newest_looks, 0);
 }
 
 void huge_pages_moved(unit_t from, unit_t to, size_t units) {

@@ -1,7 +1,12 @@
 /* See pages.h. SPDX-License-Identifier: MIT */
 #include "pages.h"
 
-enum { PAGES_AT_ONCE = 1024 }; /* a byte of stack each */
+enum {
+  PAGES_AT_ONCE = 1024, /* a byte of stack each */
+  VERY_FEW = 64,        /* a part of so many */
+  BARE_LEAST_PAGES = 256,
+  BARE_TRUSTED_FROM = 4,
+};
 
 static size_t count_resident(const unsigned char *resident, size_t from, size_t to) {
   size_t count = 0;
@@ -80,24 +85,49 @@ static bool is_scattered(const unsigned char *resident, size_t pages) {
  * time they would be faulted in each time, and that takes longer than to write to all that lies between them. Relaxed: it
  * matters little whose turn it is exactly. */
 static bool is_better_dropped(const unsigned char *resident, size_t pages) {
-  enum { VERY_FEW = 64 /* a part of so many */, DROP_EVERY = 16 };
+  enum { DROP_EVERY = 16 };
   static atomic32 turns;
   if (!is_scattered(resident, pages)) return false;
   return count_resident(resident, 0, pages) < pages / VERY_FEW || atomic32_add_relaxed(&turns, 1) % DROP_EVERY == 0;
 }
 
-void pages_clear(void *at, size_t bytes) {
+/* To ask takes longer than to drop all. Where of so many pieces in a row, of so many pages each, very few pages were resident, the
+ * next ones are taken to be so, and one of some is looked at. Relaxed: estimates. */
+static atomic32 bare_in_a_row;
+
+static bool is_taken_for_bare(size_t pages) {
+  enum { LOOK_EVERY = 4 };
+  static atomic32 turns;
+  return pages >= BARE_LEAST_PAGES && atomic32_load_relaxed(&bare_in_a_row) >= BARE_TRUSTED_FROM &&
+         atomic32_add_relaxed(&turns, 1) % LOOK_EVERY != 0;
+}
+
+static void note_whether_bare(const unsigned char *resident, size_t pages) {
+  if (pages < BARE_LEAST_PAGES) return;
+  uint32_t before = atomic32_load_relaxed(&bare_in_a_row);
+  bool is_bare = count_resident(resident, 0, pages) < pages / VERY_FEW;
+  uint32_t after = is_bare ? before + (before < BARE_TRUSTED_FROM) : 0;
+  if (after != before) atomic32_store_relaxed(&bare_in_a_row, after);
+}
+
+static void clear_piece(char *at, size_t pages, size_t page) {
   unsigned char resident[PAGES_AT_ONCE];
+  if (is_taken_for_bare(pages) && os_purge(at, pages * page)) return;
+  if (!os_resident_pages(at, pages * page, resident)) memset(resident, 1, pages); /* supposed */
+  note_whether_bare(resident, pages);
+  if (is_better_dropped(resident, pages) && os_purge(at, pages * page)) return;
+  for (page_row_t row = {0}; next_row(&row, resident, pages);) {
+    char *start = at + row.from * page;
+    size_t length = (row.to - row.from) * page;
+    if (!is_worth_a_call(&row) || !os_purge(start, length)) memset(start, 0, length);
+  }
+}
+
+void pages_clear(void *at, size_t bytes) {
   size_t page = os_page_bytes();
   for (char *next = at, *end = next + bytes; next < end;) {
     size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
-    if (!os_resident_pages(next, pages * page, resident)) memset(resident, 1, pages); /* supposed */
-    bool dropped = is_better_dropped(resident, pages) && os_purge(next, pages * page);
-    for (page_row_t row = {0}; !dropped && next_row(&row, resident, pages);) {
-      char *start = next + row.from * page;
-      size_t length = (row.to - row.from) * page;
-      if (!is_worth_a_call(&row) || !os_purge(start, length)) memset(start, 0, length);
-    }
+    clear_piece(next, pages, page);
     next += pages * page;
   }
 }

@@ -198,6 +198,7 @@ void os_refuse_huge_pages(void *at, size_t bytes) { hint(at, bytes, MADV_NOHUGEP
 bool os_resident_pages(void *at, size_t bytes, unsigned char *resident) {
   check_pages(at, bytes);
   if (!os_is_unfiltered()) return false;
+  atomic64_add_relaxed(&os_calls.mincore, 1);
 #if defined(HAK_FAULT_INJECTION)
   /* A page of ours may be several of the system's. */
   unsigned char parts[64];

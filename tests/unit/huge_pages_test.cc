@@ -199,6 +199,49 @@ TEST_F(HugePages, ASparseBlockEndsAllCredit) {
 }
 
 /* What could become resident without need: eight times what was seen to be used. */
+/* Most of what is done for a block that is not used would be to ask whether it was. */
+TEST_F(HugePages, WhoHardlyUsesHisBlocksIsAskedNowAndThen) {
+  constexpr uint64_t kBlocks = 64;
+  for (int i = 0; i < 16; i++) huge_free(Allocated(kHugePage));
+  uint64_t asked = 0;
+  for (uint64_t i = 0; i < kBlocks; i++) {
+    const uint64_t before = atomic64_load_relaxed(&os_calls.mincore);
+    huge_free(Allocated(kHugePage)); /* so little is not purged */
+    asked += atomic64_load_relaxed(&os_calls.mincore) - before;
+    arena_purge(0); /* it is clean, and could tell */
+  }
+  EXPECT_GE(asked, kBlocks / 8) << "else nobody would see that it fills them now";
+  EXPECT_LE(asked, kBlocks / 2) << "by one that it may still fill, and when they are freed";
+}
+
+TEST_F(HugePages, OneThatIsNeverFilledIsAskedAboutNowAndThen) {
+  constexpr uint64_t kBlocks = 64;
+  arena_purge(0);
+  char *first = Allocated(8 * kMiB);
+  Kept(Allocated(13 * kMiB)); /* the newest in clean memory */
+  huge_free(first);
+  uint64_t before = atomic64_load_relaxed(&os_calls.mincore);
+  for (uint64_t i = 0; i < kBlocks; i++) huge_free(Allocated(8 * kMiB)); /* in what the first one has left */
+  uint64_t asked = atomic64_load_relaxed(&os_calls.mincore) - before;
+  EXPECT_GE(asked, kBlocks / 8);
+  EXPECT_LE(asked, kBlocks / 3);
+}
+
+TEST_F(HugePages, WhoFillsThemAllOfASuddenIsSeenSoon) {
+  for (int i = 0; i < 100; i++) huge_free(Allocated(8 * kMiB));
+  arena_purge(0);
+  size_t full = 0, asked = 0;
+  for (; asked == 0 && full < 20; full++) {
+    huge_free(Filled(8 * kMiB));
+    arena_purge(0); /* in memory that was clean */
+    char *block = Allocated(8 * kMiB);
+    asked = AskedMiB(block, 8 * kMiB);
+    huge_free(block);
+  }
+  EXPECT_GT(asked, 0u);
+  EXPECT_LE(full, 8u);
+}
+
 TEST_F(HugePages, CreditIsSpent) {
   huge_free(Filled(8 * kMiB));
   arena_purge(0);

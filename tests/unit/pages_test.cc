@@ -57,6 +57,62 @@ TEST(Pages, ClearingDropsWhatIsScatteredAndNotVeryFewNowAndThen) {
   EXPECT_LE(dropped, 4) << "each round clears twice, and one clearing of 16 drops";
 }
 
+namespace {
+constexpr size_t kPiece = 512; /* pages: long enough to be taken for what those before were */
+
+/* Clears so many pieces of which so many pages are used, one after the other; how many times the system was asked what is resident,
+ * and how many pages are resident afterwards, of the last one. */
+struct Cleared {
+  uint64_t asked;
+  size_t resident;
+};
+Cleared ClearPieces(size_t pieces, size_t used_pages) {
+  const size_t page = os_page_bytes(), bytes = kPiece * page;
+  unit_t run = arena_take(ZONE_SMALL, bytes >> UNIT_SHIFT, 1, nullptr);
+  const size_t units = record(run).run_units;
+  hak_test::write_words(run, units, hak_test::kInUse);
+  char *at = map_address(run);
+  uint64_t asked = 0;
+  for (size_t i = 0; i < pieces; i++) {
+    std::memset(at, 0xEE, used_pages * page);
+    const uint64_t before = atomic64_load_relaxed(&os_calls.mincore);
+    pages_clear(at, bytes);
+    asked += atomic64_load_relaxed(&os_calls.mincore) - before;
+    EXPECT_TRUE(is_zero(at, used_pages * page));
+  }
+  pages_clear(at, bytes);
+  const size_t resident = hak_test::resident_pages(at, bytes);
+  pages_drop(at, bytes, &none);
+  hak_test::write_words(run, units, 0);
+  arena_give(run, units);
+  return {asked, resident};
+}
+}  // namespace
+
+/* To ask takes longer than all else, and what is hardly used is so the next time. */
+TEST(Pages, WhatWasHardlyUsedIsAskedAboutNowAndThen) {
+  ClearPieces(8, 1);
+  const Cleared cleared = ClearPieces(32, 1);
+  EXPECT_GE(cleared.asked, 4u) << "else nobody would see that it is used now";
+  EXPECT_LE(cleared.asked, 8u);
+}
+
+TEST(Pages, WhatIsUsedAllOfASuddenIsSeenSoon) {
+  ClearPieces(8, 1);
+  const Cleared cleared = ClearPieces(16, kPiece);
+  EXPECT_GE(cleared.asked, 12u);
+  EXPECT_EQ(cleared.resident, kPiece) << "written to: faulted in it would take longer";
+}
+
+/* As a program does that fills one block of a few. */
+TEST(Pages, SomeThatAreUsedAmongOthersAreSeen) {
+  for (int i = 0; i < 8; i++) {
+    ClearPieces(2, 1);
+    const Cleared cleared = ClearPieces(1, kPiece);
+    EXPECT_EQ(cleared.asked, 1u);
+  }
+}
+
 TEST(Pages, WhatIsToStayIsResidentAndThereFirst) {
   const size_t page = os_page_bytes(), pages = 48;
   unit_t run = arena_take(ZONE_SMALL, align_up(pages * page, UNIT_BYTES) >> UNIT_SHIFT, 1, nullptr);

@@ -275,24 +275,37 @@ static HAK_NOINLINE void *realloc_extreme(void *block, size_t bytes) {
   return NULL;
 }
 
+/* What says that is written once: every thread that reallocates reads it. */
+HAK_INLINE void *grow_by_copy(void *block, size_t old_bytes, size_t bytes) {
+  size_t ahead = grown_ahead(old_bytes, bytes);
+  if (ahead > bytes && HAK_UNLIKELY(atomic32_load_relaxed(&some_grew_ahead) == 0))
+    atomic32_store_relaxed(&some_grew_ahead, 1);
+  void *moved = alloc_malloc(ahead);
+  if (HAK_UNLIKELY(moved == NULL)) return realloc_by_copy(block, old_bytes, bytes);
+  memcpy(moved, block, old_bytes);
+  alloc_free(block);
+  return moved;
+}
+
+static HAK_NOINLINE void *realloc_single(void *block, uint32_t word, size_t bytes) {
+  size_t old_bytes = size_classes[word_kind(word)].block_bytes;
+  record_changes(block);
+  void *moved = record_changed(grow_single(block, word, bytes));
+  if (moved != NULL) return moved;
+  if (map_lookup(block) != word) return lost_to_another(block, old_bytes);
+  moved = grow_by_copy(block, old_bytes, bytes);
+  if (HAK_UNLIKELY(moved == NULL)) record_changed(block); /* it stays */
+  return moved;
+}
+
 /* Apart, so that a block that stays needs no register kept. */
 static HAK_NOINLINE void *realloc_elsewhere(void *block, uint32_t word, size_t bytes) {
   unsigned size_class = word_kind(word);
   size_t old_bytes = size_classes[size_class].block_bytes;
   if (HAK_UNLIKELY(bytes - 1 >= PTRDIFF_MAX)) return realloc_extreme(block, bytes);
-  if (size_stays_when_shrunk(old_bytes, bytes)) return block;
-  if (bytes < old_bytes) return realloc_smaller(block, old_bytes, bytes);
-  if (size_class_is_single(size_class)) {
-    record_changes(block);
-    void *grown = record_changed(grow_single(block, word, bytes));
-    if (grown != NULL) return grown;
-    if (map_lookup(block) != word) return lost_to_another(block, old_bytes);
-  }
-  if (grown_ahead(old_bytes, bytes) > bytes) atomic32_store_relaxed(&some_grew_ahead, 1);
-  void *moved = realloc_by_copy(block, old_bytes, grown_ahead(old_bytes, bytes));
-  if (moved == NULL) moved = realloc_by_copy(block, old_bytes, bytes);
-  if (HAK_UNLIKELY(moved == NULL) && size_class_is_single(size_class)) record_changed(block); /* it stays */
-  return moved;
+  if (bytes <= old_bytes)
+    return size_stays_when_shrunk(old_bytes, bytes) ? block : realloc_smaller(block, old_bytes, bytes);
+  return size_class_is_single(size_class) ? realloc_single(block, word, bytes) : grow_by_copy(block, old_bytes, bytes);
 }
 
 static HAK_COLD void *realloc_interior(void *block, size_t block_bytes) {

@@ -123,7 +123,7 @@ static void clear_piece(char *at, size_t pages, size_t page) {
   }
 }
 
-void pages_clear(void *at, size_t bytes) {
+HAK_NOINLINE void pages_clear(void *at, size_t bytes) {
   size_t page = os_page_bytes();
   for (char *next = at, *end = next + bytes; next < end;) {
     size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);

@@ -1,6 +1,7 @@
 /* See huge_pages.h. SPDX-License-Identifier: MIT */
 #include "huge_pages.h"
 
+#include "../base/turns.h"
 #include "../os/os.h"
 #include "../support/limit.h"
 #include "arena.h"
@@ -121,7 +122,7 @@ static bool is_taken_for_sparse(void) {
   enum { TRUSTED_FROM = 8, LOOK_EVERY = 8 };
   static atomic32 turns;
   return atomic32_load_relaxed(&sparse_in_a_row) >= TRUSTED_FROM && atomic64_load_relaxed(&credit_units) == 0 &&
-         atomic32_add_relaxed(&turns, 1) % LOOK_EVERY != 0;
+         !turn_has_come(&turns, LOOK_EVERY);
 }
 
 static void note_sparse(void) {

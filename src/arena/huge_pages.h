@@ -7,7 +7,7 @@
  * block nobody knows which it will be; of older ones it shows which of their
  * pages are resident. So a block without huge pages that turns out to be dense is
  * credit for others, of eight times its size together; one that is sparse takes
- * all credit away. When credit is used up, the next block goes without again
+ * all credit away. Where many in a row were sparse, one of some is looked at. When credit is used up, the next block goes without again
  * and shows what the program does now. What is resident without need is never
  * more than eight times what was once seen in use, and mostly nothing.
  *
@@ -26,7 +26,7 @@
 
 HAK_C_BEGIN
 
-/* Looks whether a block is dense that is freed now, or grows. The caller holds
+/* Looks, mostly, whether a block is dense that is freed now, or grows. The caller holds
  * it, as below. */
 void huge_pages_learn(unit_t first, size_t units);
 /* Asks for huge pages behind a new block, or what a block has grown by, if there

@@ -1,11 +1,18 @@
 /* See pages.h. SPDX-License-Identifier: MIT */
 #include "pages.h"
 
+#include "../base/turns.h"
+
 enum {
   PAGES_AT_ONCE = 1024, /* a byte of stack each */
   VERY_FEW = 64,        /* a part of so many */
   BARE_LEAST_PAGES = 256,
-  BARE_TRUSTED_FROM = 4,
+  BARE_EVEN_PAGES = 3, /* to ask takes as long as to fault in so many */
+  BARE_LOOK_EVERY = 4,
+  BARE_IN_USE = 16, /* so many times the pages of a piece that is in use count */
+  BARE_TRUSTED_FROM = 24,
+  BARE_CREDIT_MOST = 48,
+  BARE_DEBT_MOST = 32768,
 };
 
 static size_t count_resident(const unsigned char *resident, size_t from, size_t to) {
@@ -81,41 +88,45 @@ static bool is_scattered(const unsigned char *resident, size_t pages) {
   return calls >= TOO_MANY_CALLS && written < pages / 4;
 }
 
-/* Whether to drop scattered pages, all of them at once: each time where they are very few, and else now and then. Dropped each
+/* Scattered pages are dropped, all of them at once, each time where they are very few, and else now and then. Dropped each
  * time they would be faulted in each time, and that takes longer than to write to all that lies between them. Relaxed: it
  * matters little whose turn it is exactly. */
-static bool is_better_dropped(const unsigned char *resident, size_t pages) {
+static bool is_turn_to_drop(void) {
   enum { DROP_EVERY = 16 };
   static atomic32 turns;
-  if (!is_scattered(resident, pages)) return false;
-  return count_resident(resident, 0, pages) < pages / VERY_FEW || atomic32_add_relaxed(&turns, 1) % DROP_EVERY == 0;
+  return atomic32_add_relaxed(&turns, 1) % DROP_EVERY == 0;
 }
 
-/* To ask takes longer than to drop all. Where of so many pieces in a row, of so many pages each, very few pages were resident, the
- * next ones are taken to be so, and one of some is looked at. Relaxed: estimates. */
-static atomic32 bare_in_a_row;
+/* To ask what is resident of a piece takes as long as to fault in a few pages. Where that was less, many times in a row, the next
+ * pieces are dropped unasked, but for one of some: by a credit, of the pages that were less, from which those that were more are
+ * taken; of pieces that are in use, many times as many, as some such pieces have been dropped for one that is seen. So a program that
+ * fills one of some thousand pieces is asked each time. Signed; relaxed, and a lost update is no harm: an estimate. */
+static atomic32 bare_credit;
 
 static bool is_taken_for_bare(size_t pages) {
-  enum { LOOK_EVERY = 4 };
   static atomic32 turns;
-  return pages >= BARE_LEAST_PAGES && atomic32_load_relaxed(&bare_in_a_row) >= BARE_TRUSTED_FROM &&
-         atomic32_add_relaxed(&turns, 1) % LOOK_EVERY != 0;
+  return pages >= BARE_LEAST_PAGES && (int32_t)atomic32_load_relaxed(&bare_credit) >= BARE_TRUSTED_FROM &&
+         !turn_has_come(&turns, BARE_LOOK_EVERY);
 }
 
-static void note_whether_bare(const unsigned char *resident, size_t pages) {
-  if (pages < BARE_LEAST_PAGES) return;
-  uint32_t before = atomic32_load_relaxed(&bare_in_a_row);
-  bool is_bare = count_resident(resident, 0, pages) < pages / VERY_FEW;
-  uint32_t after = is_bare ? before + (before < BARE_TRUSTED_FROM) : 0;
-  if (after != before) atomic32_store_relaxed(&bare_in_a_row, after);
+static void note_whether_bare(size_t resident_pages, bool in_use) {
+  int32_t before = (int32_t)atomic32_load_relaxed(&bare_credit);
+  int32_t less = BARE_EVEN_PAGES - (int32_t)resident_pages;
+  int32_t after = before + (in_use ? less * BARE_IN_USE : less);
+  if (after > BARE_CREDIT_MOST) after = BARE_CREDIT_MOST;
+  if (after < -BARE_DEBT_MOST) after = -BARE_DEBT_MOST;
+  if (after != before) atomic32_store_relaxed(&bare_credit, (uint32_t)after);
 }
 
 static void clear_piece(char *at, size_t pages, size_t page) {
   unsigned char resident[PAGES_AT_ONCE];
   if (is_taken_for_bare(pages) && os_purge(at, pages * page)) return;
   if (!os_resident_pages(at, pages * page, resident)) memset(resident, 1, pages); /* supposed */
-  note_whether_bare(resident, pages);
-  if (is_better_dropped(resident, pages) && os_purge(at, pages * page)) return;
+  size_t count = count_resident(resident, 0, pages);
+  bool scattered = is_scattered(resident, pages), very_few = scattered && count < pages / VERY_FEW;
+  /* Very few are dropped in any case. */
+  if (pages >= BARE_LEAST_PAGES) note_whether_bare(very_few ? 0 : count, count >= pages / 4);
+  if ((very_few || (scattered && is_turn_to_drop())) && os_purge(at, pages * page)) return;
   for (page_row_t row = {0}; next_row(&row, resident, pages);) {
     char *start = at + row.from * page;
     size_t length = (row.to - row.from) * page;

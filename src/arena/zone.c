@@ -226,7 +226,10 @@ static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units) {
   size_t step = kind->step_units != NULL ? kind->step_units(far, zone_used_units(id)) : far;
   step = align_down(max_size(step, granule), granule);
   far = align_down(far, granule);
-  if (step > needed && grow_by(id, step, far) == OS_MAPPED) return OS_MAPPED;
+  if (step > needed) {
+    if (grow_by(id, step, far) == OS_MAPPED) return OS_MAPPED;
+    far = 0; /* refused just now */
+  }
   return grow_by(id, needed, far);
 }
 

@@ -198,7 +198,6 @@ TEST_F(HugePages, ASparseBlockEndsAllCredit) {
   EXPECT_EQ(AskedMiB(block, 64 * kMiB), 0u);
 }
 
-/* What could become resident without need: eight times what was seen to be used. */
 /* Most of what is done for a block that is not used would be to ask whether it was. */
 TEST_F(HugePages, WhoHardlyUsesHisBlocksIsAskedNowAndThen) {
   constexpr uint64_t kBlocks = 64;
@@ -242,6 +241,7 @@ TEST_F(HugePages, WhoFillsThemAllOfASuddenIsSeenSoon) {
   EXPECT_LE(full, 8u);
 }
 
+/* What could become resident without need: eight times what was seen to be used. */
 TEST_F(HugePages, CreditIsSpent) {
   huge_free(Filled(8 * kMiB));
   arena_purge(0);

@@ -65,6 +65,8 @@ TEST(Inspect, TheRootSaysWhatItIs) {
 
 TEST(Inspect, WhatItNamesIsThere) {
   void *small = hak_malloc(100), *huge = hak_malloc(HAK_MIB(6));
+  std::vector<void *> wide; /* so that something is mapped ahead */
+  for (int i = 0; i < 600; i++) wide.push_back(hak_malloc(300000));
   EXPECT_EQ(variable("map.base"), address(the_map.base));
   EXPECT_EQ(variable("map.units"), the_map.units);
   EXPECT_EQ(variable("map.records"), address(the_map.records));
@@ -88,10 +90,11 @@ TEST(Inspect, WhatItNamesIsThere) {
   uint64_t units = 0;
   for (size_t zone = 0; zone < fields().at("zone.extent_count").count; zone++) {
     inspect_field_t first = fields().at("zone.extent_first"), end = fields().at("zone.extent_end");
-    for (size_t i = 0; i < variable("zone.extent_count", zone); i++) {
-      size_t behind = zone * number("zone.bytes");
-      units += at(static_cast<const char *>(end.at) + behind, end, i) -
-               at(static_cast<const char *>(first.at) + behind, first, i);
+    const size_t behind = zone * number("zone.bytes"), count = variable("zone.extent_count", zone);
+    for (size_t i = 0; i < count; i++) {
+      const uint64_t to = i + 1 < count ? at(static_cast<const char *>(end.at) + behind, end, i)
+                                        : variable("zone.mapped_to", zone);
+      units += to - at(static_cast<const char *>(first.at) + behind, first, i);
     }
   }
   EXPECT_EQ(units * number("unit.bytes"), stats.committed);
@@ -101,6 +104,7 @@ TEST(Inspect, WhatItNamesIsThere) {
     EXPECT_EQ(variable("class.slab_units", c), size_classes[c].slab_units);
     EXPECT_EQ(variable("class.capacity", c), size_classes[c].capacity);
   }
+  for (void *block : wide) hak_free(block);
   hak_free(small);
   hak_free(huge);
 }

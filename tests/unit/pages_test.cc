@@ -91,25 +91,33 @@ Cleared ClearPieces(size_t pieces, size_t used_pages) {
 
 /* To ask takes longer than all else, and what is hardly used is so the next time. */
 TEST(Pages, WhatWasHardlyUsedIsAskedAboutNowAndThen) {
-  ClearPieces(8, 1);
-  const Cleared cleared = ClearPieces(32, 1);
-  EXPECT_GE(cleared.asked, 4u) << "else nobody would see that it is used now";
-  EXPECT_LE(cleared.asked, 8u);
+  ClearPieces(20, 1);
+  const Cleared cleared = ClearPieces(64, 1);
+  EXPECT_GE(cleared.asked, 8u) << "else nobody would see that it is used now";
+  EXPECT_LE(cleared.asked, 24u);
+}
+
+/* Of so few it takes longer to fault them in again than to ask. */
+TEST(Pages, WhatIsUsedALittleIsAskedAboutEachTime) {
+  ClearPieces(200, 1);
+  EXPECT_GE(ClearPieces(64, 8).asked, 40u) << "soon enough";
 }
 
 TEST(Pages, WhatIsUsedAllOfASuddenIsSeenSoon) {
-  ClearPieces(8, 1);
-  const Cleared cleared = ClearPieces(16, kPiece);
-  EXPECT_GE(cleared.asked, 12u);
+  ClearPieces(20, 1);
+  const Cleared cleared = ClearPieces(32, kPiece);
+  EXPECT_GE(cleared.asked, 20u);
   EXPECT_EQ(cleared.resident, kPiece) << "written to: faulted in it would take longer";
 }
 
-/* As a program does that fills one block of a few. */
+/* As a program does that fills one block of some, in whatever order. */
 TEST(Pages, SomeThatAreUsedAmongOthersAreSeen) {
-  for (int i = 0; i < 8; i++) {
-    ClearPieces(2, 1);
-    const Cleared cleared = ClearPieces(1, kPiece);
-    EXPECT_EQ(cleared.asked, 1u);
+  ClearPieces(1, kPiece);
+  for (size_t others : {2, 3, 4, 7, 8, 16, 31}) {
+    for (int i = 0; i < 8; i++) {
+      ClearPieces(others, 1);
+      EXPECT_EQ(ClearPieces(1, kPiece).asked, 1u) << "after " << others;
+    }
   }
 }
 

@@ -156,13 +156,14 @@ impl Tables {
 fn extents(target: &Target, layout: &Layout, units: u64) -> Result<Vec<(u64, u64)>> {
     let variables = &layout.variables;
     let mut found = Vec::new();
-    let (counts, mapped) = (variables.extent_count.elements(target, 0)?, variables.mapped_to.elements(target, 0)?);
+    // In this order: how far the last extent is mapped only grows, but there may be another last one meanwhile.
+    let (mapped, counts) = (variables.mapped_to.elements(target, 0)?, variables.extent_count.elements(target, 0)?);
     for (zone, (count, mapped_to)) in counts.into_iter().zip(mapped).enumerate() {
         let behind = zone as u64 * variables.zone_bytes;
         let firsts = variables.extent_first.elements(target, behind)?;
         let mut ends = variables.extent_end.elements(target, behind)?;
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(firsts.len());
-        if let Some(last) = ends[..count].last_mut() {
+        if let Some(last) = ends[..count].last_mut().filter(|last| **last > 0) {
             *last = mapped_to.max(*last);
         }
         for (first, end) in firsts.into_iter().zip(ends).take(count) {

@@ -207,13 +207,18 @@ void *alloc_calloc(size_t count, size_t bytes) {
 }
 
 /* ---- realloc -------------------------------------------------------------------*/
-/* A block of `bytes` with as much of the old one's contents as fits. */
-static void *realloc_by_copy(void *block, size_t old_bytes, size_t bytes) {
+/* A block of `bytes` with the first `contents` of the old one's, which is freed. Where there is no memory, it stays. */
+HAK_INLINE void *replaced(void *block, size_t contents, size_t bytes) {
   void *moved = alloc_malloc(bytes);
-  if (moved == NULL) return NULL;
-  memcpy(moved, block, min_size(old_bytes, bytes));
+  if (HAK_UNLIKELY(moved == NULL)) return NULL;
+  memcpy(moved, block, contents);
   alloc_free(block);
   return moved;
+}
+
+/* With as much of the old one's contents as fits. */
+static HAK_NOINLINE void *realloc_by_copy(void *block, size_t old_bytes, size_t bytes) {
+  return replaced(block, min_size(old_bytes, bytes), bytes);
 }
 
 /* Where there is no memory for a smaller block, the larger one serves. */
@@ -275,16 +280,13 @@ static HAK_NOINLINE void *realloc_extreme(void *block, size_t bytes) {
   return NULL;
 }
 
-/* What says that is written once: every thread that reallocates reads it. */
+/* The flag is written once: each thread that reallocates reads it. */
 HAK_INLINE void *grow_by_copy(void *block, size_t old_bytes, size_t bytes) {
   size_t ahead = grown_ahead(old_bytes, bytes);
   if (ahead > bytes && HAK_UNLIKELY(atomic32_load_relaxed(&some_grew_ahead) == 0))
     atomic32_store_relaxed(&some_grew_ahead, 1);
-  void *moved = alloc_malloc(ahead);
-  if (HAK_UNLIKELY(moved == NULL)) return realloc_by_copy(block, old_bytes, bytes);
-  memcpy(moved, block, old_bytes);
-  alloc_free(block);
-  return moved;
+  void *moved = replaced(block, old_bytes, ahead);
+  return HAK_LIKELY(moved != NULL) ? moved : realloc_by_copy(block, old_bytes, bytes);
 }
 
 static HAK_NOINLINE void *realloc_single(void *block, uint32_t word, size_t bytes) {
@@ -298,7 +300,7 @@ static HAK_NOINLINE void *realloc_single(void *block, uint32_t word, size_t byte
   return moved;
 }
 
-/* Apart, so that a block that stays needs no register kept. */
+/* Apart, so that a block that stays needs no register kept; as is what a lone block needs, from what others do. */
 static HAK_NOINLINE void *realloc_elsewhere(void *block, uint32_t word, size_t bytes) {
   unsigned size_class = word_kind(word);
   size_t old_bytes = size_classes[size_class].block_bytes;

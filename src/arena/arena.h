@@ -111,14 +111,15 @@ HAK_INLINE void arena_relieve(size_t freed_units) {
 size_t arena_needed_bytes(void);
 
 typedef struct {
-  size_t committed, used;
+  size_t committed; /* may be written, with what zones have yet to grow into */
+  size_t used;
   size_t peak;  /* the most that `used` ever was                        */
   size_t dirty; /* with what is shelved                                 */
   size_t metadata;
   size_t takes; /* times that somebody has taken units under the gate */
 } arena_usage_t;
 arena_usage_t arena_usage(void);
-/* The next row of units of a zone that exist, behind `*end`; false if there is none.
+/* The next row of units of a zone that exist, or are mapped for it to grow into, behind `*end`; false if there is none.
  * Begin with both 0. */
 bool arena_next_extent(zone_id_t zone, unit_t *first, unit_t *end);
 

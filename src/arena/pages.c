@@ -6,6 +6,7 @@
 enum {
   PAGES_AT_ONCE = 1024, /* a byte of stack each */
   VERY_FEW = 64,        /* a part of so many */
+  DROP_EVERY = 16,
   BARE_LEAST_PAGES = 256,
   BARE_EVEN_PAGES = 3, /* to ask takes as long as to fault in so many */
   BARE_LOOK_EVERY = 4,
@@ -88,15 +89,6 @@ static bool is_scattered(const unsigned char *resident, size_t pages) {
   return calls >= TOO_MANY_CALLS && written < pages / 4;
 }
 
-/* Scattered pages are dropped, all of them at once, each time where they are very few, and else now and then. Dropped each
- * time they would be faulted in each time, and that takes longer than to write to all that lies between them. Relaxed: it
- * matters little whose turn it is exactly. */
-static bool is_turn_to_drop(void) {
-  enum { DROP_EVERY = 16 };
-  static atomic32 turns;
-  return atomic32_add_relaxed(&turns, 1) % DROP_EVERY == 0;
-}
-
 /* To ask what is resident of a piece takes as long as to fault in a few pages. Where that was less, many times in a row, the next
  * pieces are dropped unasked, but for one of some: by a credit, of the pages that were less, from which those that were more are
  * taken; of pieces that are in use, many times as many, as some such pieces have been dropped for one that is seen. So a program that
@@ -118,7 +110,10 @@ static void note_whether_bare(size_t resident_pages, bool in_use) {
   if (after != before) atomic32_store_relaxed(&bare_credit, (uint32_t)after);
 }
 
+/* Scattered pages are dropped, all of them at once, each time where they are very few, and else now and then. Dropped each
+ * time they would be faulted in each time, and that takes longer than to write to all that lies between them. */
 static void clear_piece(char *at, size_t pages, size_t page) {
+  static atomic32 turns;
   unsigned char resident[PAGES_AT_ONCE];
   if (is_taken_for_bare(pages) && os_purge(at, pages * page)) return;
   if (!os_resident_pages(at, pages * page, resident)) memset(resident, 1, pages); /* supposed */
@@ -126,7 +121,7 @@ static void clear_piece(char *at, size_t pages, size_t page) {
   bool scattered = is_scattered(resident, pages), very_few = scattered && count < pages / VERY_FEW;
   /* Very few are dropped in any case. */
   if (pages >= BARE_LEAST_PAGES) note_whether_bare(very_few ? 0 : count, count >= pages / 4);
-  if ((very_few || (scattered && is_turn_to_drop())) && os_purge(at, pages * page)) return;
+  if ((very_few || (scattered && turn_has_come(&turns, DROP_EVERY))) && os_purge(at, pages * page)) return;
   for (page_row_t row = {0}; next_row(&row, resident, pages);) {
     char *start = at + row.from * page;
     size_t length = (row.to - row.from) * page;

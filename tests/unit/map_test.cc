@@ -6,20 +6,15 @@
  */
 #include "layers.h"
 #include "support/payload.h"
-#include "support/process.h"
+#include "support/child.h"
 
 #include <cstdio>
 #include <sys/resource.h>
 
 namespace {
 
+using hak_test::expect_zero;
 using hak_test::kMiB;
-
-/* 0, or the line that failed. */
-#define REQUIRE(c)                                                                                              \
-  do {                                                                                                          \
-    if (!(c)) return std::fprintf(stderr, "'%s' does not hold at line %d, errno %d\n", #c, __LINE__, errno), 1; \
-  } while (false)
 
 void limit_address_space(size_t beyond_now) {
   rlimit limit;
@@ -60,8 +55,6 @@ int use_up_twice(size_t expected) {
   }
   return 0;
 }
-
-void expect_zero(const hak_test::Outcome &outcome) { EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe(); }
 
 }  // namespace
 

@@ -2,7 +2,7 @@
 #include "layers.h"
 
 #include <front/bell.h>
-#include "support/process.h"
+#include "support/child.h"
 
 #include <cstdio>
 #include <functional>
@@ -10,10 +10,7 @@
 
 namespace {
 
-/* Settings last, and are read once: each case is a child's. Ends it with a sentence. */
-#define REQUIRE(c) \
-  if (!(c)) return std::fprintf(stderr, "'%s' does not hold at line %d\n", #c, __LINE__), 1
-
+/* Settings last, and are read once: each case is a child's. */
 void with(const char *setting, const std::function<int()> &body) {
   hak_test::Outcome outcome = hak_test::in_child([&] {
     const char *environment[] = {setting, nullptr};

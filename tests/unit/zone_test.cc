@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "layers.h"
-#include "support/process.h"
+#include "support/child.h"
 
 extern "C" {
 #include "arena/dense.h"
@@ -16,15 +16,8 @@ extern "C" {
 
 namespace {
 
+using hak_test::expect_zero;
 using hak_test::kMiB;
-
-/* 0, or the line that failed. */
-#define REQUIRE(c)                                                                                              \
-  do {                                                                                                          \
-    if (!(c)) return std::fprintf(stderr, "'%s' does not hold at line %d, errno %d\n", #c, __LINE__, errno), 1; \
-  } while (false)
-
-void expect_zero(const hak_test::Outcome &outcome) { EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe(); }
 
 constexpr zone_id_t kZone = ZONE_SMALL;
 constexpr size_t kStep = 4 * SUPERSLAB_UNITS,

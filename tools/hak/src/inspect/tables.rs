@@ -3,7 +3,8 @@
 //!
 //! What may be torn is recognised by being read twice, and by what holds of it (docs/design.md, "Invariants"): a
 //! slab has as many free bits as its record says. A SuperSlab or a heap of which that is not so is read again, some
-//! times; then it is "moving", and what was read last counts.
+//! times; then it is "moving", and what was read last counts. All of it is read again if the heap has grown meanwhile;
+//! what it has grown by in the last time is moving, too.
 
 use anyhow::Result;
 
@@ -15,6 +16,8 @@ use crate::inspect::target::{Piece, Target};
 
 /// After the first time.
 const TRIES: usize = 8;
+/// So often all of it is read, if it grows meanwhile.
+const GROWTHS: usize = 3;
 const WORD_BYTES: u64 = 4;
 /// Of the largest window, 16 TiB.
 const MOST_UNITS: u64 = 1 << 28;
@@ -131,15 +134,8 @@ impl Tables {
                 remote_bits: variables.remote_bits.value(target)?,
             },
         };
-        for (first, end) in extents(target, layout, tables.units)? {
-            let (mut extent, moving) = reader.extent(first, end)?;
-            tables.moving_superslabs += moving;
-            extent.pages = pagemap.as_ref().and_then(|pagemap| {
-                pagemap.pages(tables.base + first * layout.unit_bytes, tables.base + end * layout.unit_bytes, true)
-            });
-            tables.is_measured &= extent.pages.is_some();
-            tables.extents.push(extent);
-        }
+        reader.extents(&mut tables)?;
+        tables.is_measured &= tables.extents.iter().all(|extent| extent.pages.is_some());
         reader.heaps(&mut tables)?;
         if let Some(pagemap) = &pagemap {
             tables.metadata_resident_bytes = reader.metadata_resident(pagemap, &tables)?;
@@ -185,6 +181,37 @@ fn extents(target: &Target, layout: &Layout, units: u64) -> Result<Vec<(u64, u64
 }
 
 impl Reader<'_> {
+    /// Again if the heap has grown meanwhile: a block may reach beyond what was its end.
+    fn extents(&self, tables: &mut Tables) -> Result<()> {
+        let mut bounds = extents(self.target, self.layout, tables.units)?;
+        for _ in 0..GROWTHS {
+            let (found, moving) = self.within(tables.base, &bounds)?;
+            let now = extents(self.target, self.layout, tables.units)?;
+            let units = |bounds: &[(u64, u64)]| bounds.iter().map(|(first, end)| end - first).sum::<u64>();
+            let grown = units(&now).saturating_sub(units(&bounds)) / self.layout.superslab_units;
+            (tables.extents, tables.moving_superslabs) = (found, moving + grown);
+            if grown == 0 {
+                break;
+            }
+            bounds = now;
+        }
+        Ok(())
+    }
+
+    /// Returns how many SuperSlabs were moving, too.
+    fn within(&self, base: u64, bounds: &[(u64, u64)]) -> Result<(Vec<Extent>, u64)> {
+        let (mut found, mut all_moving) = (Vec::new(), 0);
+        for &(first, end) in bounds {
+            let (mut extent, moving) = self.extent(first, end)?;
+            all_moving += moving;
+            extent.pages = self.pagemap.and_then(|pagemap| {
+                pagemap.pages(base + first * self.layout.unit_bytes, base + end * self.layout.unit_bytes, true)
+            });
+            found.push(extent);
+        }
+        Ok((found, all_moving))
+    }
+
     /// Elements of a table; what was never touched is zero, and is not touched.
     fn table(&self, from: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut into = vec![0; usize::try_from(bytes)?];

@@ -173,6 +173,29 @@ fn a_program_that_never_rests_is_looked_at_a_hundred_times() {
     assert_eq!(running.end(), Some(0));
 }
 
+/// A block may reach beyond what was the heap's end when the look began.
+#[test]
+fn a_heap_that_grows_has_whole_blocks() {
+    const BYTES: u64 = 20 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let program = heap_program(directory.path(), &["-ldl"]);
+    for _ in 0..4 {
+        let mut running = Running::start(&mut preloaded(&program, &library(), "grow"));
+        assert_eq!(running.line(), "ready\n");
+        loop {
+            let seen = look(&running.pid());
+            let (count, bytes) =
+                (seen["inspect"]["huge_count"].as_u64().unwrap(), seen["huge_bytes"].as_u64().unwrap());
+            if seen["inspect"]["moving_superslab_count"] == 0 {
+                assert_eq!(bytes, count * BYTES);
+            }
+            if count == 1000 {
+                break;
+            }
+        }
+    }
+}
+
 /// Counts that cannot belong together: of what never comes to rest it is said that it is moving, and the rest is shown.
 #[test]
 fn what_is_torn_is_read_again_and_then_said_to_be_moving() {

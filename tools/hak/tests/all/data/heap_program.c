@@ -1,5 +1,5 @@
 /*
- * Heaps for tests/inspect.rs to look at: heap_program quiet|child|regions|torn|churn.
+ * Heaps for tests/inspect.rs to look at: heap_program quiet|child|regions|torn|churn|grow.
  *
  * Says what it thinks of itself (hak_stats_json) or "ready" on standard output, and goes on when a line comes
  * in or standard input ends.
@@ -245,12 +245,26 @@ static void churn_in_threads(void) {
   for (size_t i = 0; i < WORKERS; i++) check(pthread_join(threads[i], NULL) == 0);
 }
 
+/* ---- A heap that grows by blocks of one size, and by nothing else -------------------------------*/
+
+static void grow(void) {
+  enum { GROWING = 1000, GROWING_MIB = 20 };
+  check(write(STDOUT_FILENO, "ready\n", 6) == 6);
+  for (int i = 0; i < GROWING; i++) {
+    check(malloc((size_t)GROWING_MIB << 20) != NULL);
+    usleep(200);
+  }
+  check(write(STDOUT_FILENO, "ready\n", 6) == 6);
+  await_line();
+}
+
 int main(int argc, char **argv) {
   if (argc == 2 && strcmp(argv[1], "quiet") == 0) quiet();
   else if (argc == 2 && strcmp(argv[1], "child") == 0) child();
   else if (argc == 2 && strcmp(argv[1], "regions") == 0) regions();
   else if (argc == 2 && strcmp(argv[1], "torn") == 0) torn();
   else if (argc == 2 && strcmp(argv[1], "churn") == 0) churn_in_threads();
+  else if (argc == 2 && strcmp(argv[1], "grow") == 0) grow();
   else return 2;
   return 0;
 }

@@ -99,6 +99,10 @@ HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_
  * than that and a share goes at frees. SIZE_MAX: all stays. */
 void arena_keep(size_t bytes);
 
+/* Whether a thread calls arena_tick as time passes. Then as much may stay dirty as was in use lately and is not any
+ * more; at frees goes what is more. At any time, from any thread. */
+void arena_attend(bool is_attended);
+
 /* Less is needed than there was, without a run having been given back: there may be something for relieve now. Without
  * waiting for the gate. */
 void arena_need_less(void);

@@ -82,6 +82,8 @@ void arena_keep(size_t bytes) {
   arena_leave();
 }
 
+void arena_attend(bool is_attended) { kept_attend(is_attended); }
+
 void arena_need_less(void) {
   if (!stock_enter_soon()) return;
   stock_note_strain(os_now_ms());

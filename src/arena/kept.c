@@ -31,7 +31,8 @@ static struct {
   size_t lately_used;   /* so is this, the most in use when some of it was given back */
   uint64_t next_tick_ms;
   uint64_t rests_until_ms;
-  bool is_told; /* by the program, how much it wants to stay: */
+  atomic32 is_attended; /* written without the gate: relaxed, a hint */
+  bool is_told;         /* by the program, how much it wants to stay: */
   size_t told_units;
 } kept;
 
@@ -86,6 +87,15 @@ void kept_note_taken(size_t units, size_t dirty) {
 
 static size_t most_lately(void) { return max_size(kept.lately_used, kept_used_units()); }
 void kept_note_full(void) { kept.lately_used = most_lately(); }
+/* What is free by now of what was in use lately. To a program that works in rounds the first fall looks like the last one,
+ * and it would fault in all of it once more. If somebody attends, it may wait: what is not wanted goes when it has grown
+ * old, also where nobody calls, and resident is no more than was. */
+static size_t fallen_units(void) {
+  if (!atomic32_load_relaxed(&kept.is_attended) || kept.is_told) return 0;
+  return profile_keep(kept.lately_used - min_size(kept.lately_used, kept_in_use_units()));
+}
+void kept_attend(bool is_attended) { atomic32_store_relaxed(&kept.is_attended, is_attended); }
+
 size_t kept_over_lately(void) {
   size_t held = kept_used_units() + dirty_units(), most = most_lately() + (dirty_floor_bytes >> UNIT_SHIFT);
   return held > most ? held - most : 0;
@@ -118,7 +128,7 @@ static size_t within_slack(size_t units) {
  * again before may be wanted. */
 static size_t keep_of(size_t needed) {
   size_t most = min_size(REUSED_MOST * most_lately(), kept_used_units() + DIPS_MOST * kept.dip_units);
-  return within_slack(share_of(needed) + min_size(kept.reused_units, most));
+  return within_slack(share_of(needed) + max_size(fallen_units(), min_size(kept.reused_units, most)));
 }
 static size_t beside_shelf(size_t units) { return units - min_size(shelf_units(), units); }
 

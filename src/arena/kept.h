@@ -1,7 +1,7 @@
 /*
  * How much is in use, and how much that is free may stay resident beside it, dirty (dirty.h) or
- * on the shelf (shelf.h): a share of what is in use, and as much as was reused lately. Near a
- * limit (support/limit.h) no more than fits.
+ * on the shelf (shelf.h): a share of what is in use, and as much as was reused lately, or, if somebody
+ * attends, as there was in use. Near a limit (support/limit.h) no more than fits.
  *
  * Everything here is guarded by the arena's gate unless said otherwise.
  *
@@ -48,6 +48,8 @@ size_t kept_least_units(void);
  * Near a limit no more than fits all the same. */
 void kept_tell(size_t bytes);
 size_t kept_for_good_units(void); /* 0 until then */
+/* Whether somebody comes by as time passes, and gives back what has grown old. Needs no gate. */
+void kept_attend(bool is_attended);
 
 /* Time has passed: what is remembered of reuse fades. */
 void kept_age(uint64_t now_ms);

@@ -89,6 +89,7 @@ void stock_note_dirty(unit_t first, size_t units, uint64_t now_ms) {
 
 void stock_give_dirty(unit_t first, size_t units) {
   uint64_t now_ms = os_now_ms();
+  kept_age(now_ms); /* what is given now fades from now on */
   kept_note_full();
   kept_note_given(units);
   stock_put_back(first, units);

@@ -141,6 +141,7 @@ static bool sleep_until_rung(void) {
  * sequentially consistent, as the look in background_start, which comes after the thread has been started. */
 static bool ends(void) {
   bell_leave();
+  arena_attend(false);
   atomic32_store_seq(&background.runs, 0);
   uint32_t nobody = 0;
   if (os_has_confined_itself()) return true; /* whoever is there: it is not started again either */
@@ -166,6 +167,7 @@ static void *run(void *unused) {
   take_processors();
   os_name_thread("hakmem-int");
   do {
+    arena_attend(true);
     while (!work() && sleep_until_rung()) continue;
   } while (!ends());
   /* If no other thread is left, the program's exit handlers run here. */
@@ -229,6 +231,7 @@ static void notice_bare_child(void) {
   uint32_t here = os_process_id(), known = atomic32_load_relaxed(&background.process_id);
   if (known != here && atomic32_cas_acq_rel(&background.process_id, &known, here) && known != 0) {
     bell_leave();
+    arena_attend(false);
     atomic32_store_seq(&background.runs, 0);
   }
 }
@@ -271,5 +274,6 @@ void background_start(background_create_fn *create) {
 void background_after_fork(void) {
   atomic32_store_relaxed(&background.process_id, 0);
   atomic32_store_relaxed(&background.runs, 0);
+  arena_attend(false);
   bell_leave();
 }

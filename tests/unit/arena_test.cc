@@ -499,6 +499,34 @@ TEST_F(Arena, WhoReusesTheSamePlaceAllTheTimeKeepsNoMoreThanThat) {
   give(run);
 }
 
+/* Of a program that works in rounds, which the first of them does not tell. What it does not want again goes by and by. */
+TEST_F(Arena, WhatWasInUseLatelyStaysForAMomentWhereSomebodyAttends) {
+  constexpr size_t kUnits = 1000;
+  uint64_t fell_ms = 0;
+  auto dirty_after_fall = [&] {
+    arena_purge(0);
+    const unit_t run = take(ZONE_SMALL, kUnits);
+    usleep(600000); /* what was before has faded, and this time passes before the fall */
+    fell_ms = os_now_ms();
+    give(run);
+    for (int i = 0; i < 100; i++) arena_relieve(kUnits);
+    return arena_usage().dirty >> UNIT_SHIFT;
+  };
+  EXPECT_LT(dirty_after_fall(), kUnits / 4) << "nobody comes by";
+  arena_attend(true);
+  const size_t dirty = dirty_after_fall();
+  EXPECT_TRUE(dirty >= kUnits - 64 || os_now_ms() - fell_ms > 200) << dirty;
+  for (size_t halves = 1; halves <= 3; halves++) {
+    usleep(260000);
+    arena_tick(os_now_ms());
+    for (int i = 0; i < 100; i++) arena_relieve(kUnits);
+    EXPECT_LT(arena_usage().dirty >> UNIT_SHIFT, (kUnits >> halves) + 200);
+  }
+  arena_keep(HAK_MIB(1));
+  EXPECT_LT(dirty_after_fall(), kUnits / 4) << "the program has said how much is to stay";
+  arena_attend(false);
+}
+
 /* Nobody has written there: the books of dirty memory do not know. */
 TEST_F(Arena, WhatGrowsByMuchDoesNotMoveWhereNoPagesLie) {
   unit_t run = 0;

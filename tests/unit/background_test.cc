@@ -263,6 +263,25 @@ TEST(Background, LooksAfterWhatBecomesDirtyWithoutARing) {
   });
 }
 
+/* A fall stays until it is old, and goes then; of a process that is alone again it does not stay. */
+TEST(Background, LetsAFallStayUntilItIsOld) {
+  expect_each(0, 0, 1, [](int) {
+    auto dirty_after_fall = [] {
+      std::vector<void *> blocks(256);
+      for (void *&block : blocks) std::memset(block = hak_malloc(HAK_MIB(1)), 1, HAK_MIB(1));
+      for (void *block : blocks) hak_free(block);
+      return arena_usage().dirty;
+    };
+    {
+      Waiting another([] { hak_free(hak_malloc(1)); });
+      background_start(pthread_create);
+      if (!comes_true(bell_has_listener) || dirty_after_fall() < HAK_MIB(100)) return false;
+      if (!comes_true([] { return arena_usage().dirty < HAK_MIB(8); })) return false;
+    }
+    return comes_true([] { return !background_runs(); }) && dirty_after_fall() < HAK_MIB(64);
+  });
+}
+
 /* If that is the last thread there is, our own ends before. */
 TEST(Background, DoesNotWaitForTheLastThreadThatOftenCameBackSoon) {
   if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";

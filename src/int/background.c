@@ -136,12 +136,20 @@ static bool sleep_until_rung(void) {
   return !os_has_confined_itself() && bell_is_rung();
 }
 
+/* Nobody comes by any more, and who is left may never call: what has fallen lately does not wait for it. */
+static void attend_no_more(void) {
+  arena_attend(false);
+  if (os_has_confined_itself() || thread_leader_has_ended()) return;
+  for (size_t steps = arena_usage().dirty / HAK_MIB(2) + 1; steps > 0 && arena_relieve_now(0) > 0; steps--)
+    os_sleep(PAUSE_MS);
+}
+
 /* Whether it is over. The program may start a thread just now and find that we run. So we
  * count its threads once more when we have said that we do not, and then ask whether there was one that has ended already:
  * sequentially consistent, as the look in background_start, which comes after the thread has been started. */
 static bool ends(void) {
   bell_leave();
-  arena_attend(false);
+  attend_no_more();
   atomic32_store_seq(&background.runs, 0);
   uint32_t nobody = 0;
   if (os_has_confined_itself()) return true; /* whoever is there: it is not started again either */

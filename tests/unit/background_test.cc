@@ -284,6 +284,18 @@ TEST(Background, LetsAFallStayUntilItIsOld) {
   });
 }
 
+/* What falls when ours is about to end, in a process that calls nothing any more. */
+TEST(Background, LeavesNoFallBehind) {
+  expect_each(1000, 3000, 100, [](int milliseconds) {
+    run_thread([] { hak_free(hak_malloc(1)); });
+    usleep(static_cast<unsigned>(milliseconds) * 1000);
+    std::vector<void *> blocks(64);
+    for (void *&block : blocks) std::memset(block = hak_malloc(HAK_MIB(1)), 1, HAK_MIB(1));
+    for (void *block : blocks) hak_free(block);
+    return comes_true([] { return arena_usage().dirty < HAK_MIB(12); });
+  });
+}
+
 /* If that is the last thread there is, our own ends before. */
 TEST(Background, DoesNotWaitForTheLastThreadThatOftenCameBackSoon) {
   if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";

@@ -106,7 +106,8 @@ HAK_PUBLIC void hak_heap_set_limit(hak_heap_t *heap, size_t limit_bytes) HAK_NOE
  * or use the heap or a block of it afterwards. (If one does, what it gets may be memory that is free or
  * others' by now. The allocator's own data stays in order, and calls that begin later are reported.) Takes some
  * microseconds, and time in proportion to the heap's size for what goes back to the system: free
- * memory beyond the share that is kept, see HAKMEM_PROFILE in libhakmem(3). */
+ * memory beyond the share that is kept, see HAKMEM_PROFILE in libhakmem(3). In a process with the
+ * background thread it goes within about a second instead. */
 HAK_PUBLIC void hak_heap_destroy(hak_heap_t *heap) HAK_NOEXCEPT;
 
 /* As hak_malloc and so on, from the heap. NULL and ENOMEM at the heap's limit, too. Blocks above 64 KiB are whole
@@ -159,7 +160,8 @@ HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
  * last block and their room is returned, frees of other threads' blocks that it has collected
  * are delivered, pages that lie wholly in free blocks of half-free slabs go to the system,
  * slabs of which three quarters are free to other threads, and free memory of the heap to the
- * system as far as there is more than the share that is kept. Returns how many bytes the thread
+ * system as far as there is more than the share that is kept: at least as much as the call has freed, and
+ * 2 MiB more. Returns how many bytes the thread
  * had in its caches and free in its slabs and has no more, as hak_stats counts them: blocks as
  * large as they may be used, part of which may not have been resident. 0 if there was nothing.
  *

@@ -35,6 +35,8 @@ enum { GATES = sizeof gates / sizeof *gates };
 static_assert((int)GATES == 5 + (int)REGION_GATES, "all of them");
 
 void life_before_fork(void) {
+  if (background_runs())
+    arena_purge_fallen(); /* in the child nobody attends, and its page tables would be copied, too */
   gates_close(gates, GATES);
   thread_before_fork();
 }

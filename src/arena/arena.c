@@ -63,22 +63,19 @@ static unit_t find_dirty(size_t units, size_t align_units) {
 /* Before the huge zone grows, what large blocks have left serves, of a program whose blocks have all grown to huge ones: it would lie
  * beside them. Only for what is longer than a large block: what is huge by its alignment alone has never been one. The contrary is not
  * done: slabs would lie between huge blocks for ever. */
-static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
+static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, size_t *dirty) {
   *first = zone_find(zone, units, align_units);
   if (*first == 0 && zone == ZONE_HUGE && units > LARGE_MOST_UNITS) *first = find_dirty(units, align_units);
   if (*first == 0 && stock_may_grow(units)) *first = zone_grow(zone, units, align_units);
-  size_t dirty;
   if (*first == 0) return false;
   if (zone == ZONE_SMALL) dense_grows_again(*first, units);
-  if (!stock_take(*first, units, &dirty)) return false;
-  *is_zero = dirty == 0;
-  return true;
+  return stock_take(*first, units, dirty);
 }
 
-static bool take_from_any(zone_id_t zone, size_t units, size_t align_units, unit_t *first, bool *is_zero) {
-  if (take_from(zone, units, align_units, first, is_zero)) return true;
+static bool take_from_any(zone_id_t zone, size_t units, size_t align_units, unit_t *first, size_t *dirty) {
+  if (take_from(zone, units, align_units, first, dirty)) return true;
   for (zone_id_t other = 0; other < ZONE_COUNT; other++)
-    if (other != zone && take_from(other, units, align_units, first, is_zero)) return true;
+    if (other != zone && take_from(other, units, align_units, first, dirty)) return true;
   return false;
 }
 
@@ -131,11 +128,13 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
   HAK_ASSERT(units > 0 && is_power_of_two(align_units));
   if (units > UINT32_MAX / 2 || align_units > UINT32_MAX / 2 || !arena_ready()) return 0;
   unit_t first = 0;
-  bool zero = false, may_wait = !lock_is_mine(&arena_gate.lock), has_shelf = true;
+  size_t dirty = 0;
+  bool makes_peak = false, may_wait = !lock_is_mine(&arena_gate.lock), has_shelf = true;
   patience_t patience = {0};
   for (;;) {
     stock_enter();
-    bool found = take_from_any(zone, units, align_units, &first, &zero);
+    bool found = take_from_any(zone, units, align_units, &first, &dirty);
+    makes_peak = found && dirty < units && kept_fallen_over() > 0;
     HAK_ASSERT(!found || atomic32_load_relaxed(map_word(first)) == 0);
     bool is_again = !found && stock_take_in(SIZE_MAX), waits = !found && may_wait && may_come(&patience);
     arena_leave();
@@ -150,7 +149,8 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
     os_sleep(WAIT_MS);
   }
   if (limit_exists() && limit_is_tight()) arena_relieve(units);
-  if (is_zero != NULL) *is_zero = zero;
+  if (HAK_UNLIKELY(makes_peak)) arena_relieve_fallen(units - dirty);
+  if (is_zero != NULL) *is_zero = dirty == 0;
   return first;
 }
 

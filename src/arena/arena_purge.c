@@ -20,6 +20,7 @@ static atomic64 next_look_ms; /* of arena_tick; relaxed, without the gate */
 
 static size_t keep_given(size_t keep) { return keep; }
 static size_t keep_share(size_t keep) { return keep + kept_dirty_units(); }
+static size_t keep_unattended(size_t keep) { return keep + kept_unattended_units(); }
 static size_t keep_least_share(size_t keep) { return keep + kept_least_units(); }
 static size_t keep_for_good(size_t keep) { return keep + kept_for_good_units(); }
 
@@ -83,6 +84,29 @@ void arena_keep(size_t bytes) {
 }
 
 void arena_attend(bool is_attended) { kept_attend(is_attended); }
+
+void arena_purge_fallen(void) {
+  enum { ROUNDS = 20 }; /* others may free meanwhile, and leave it to us */
+  if (!arena_is_ready() || lock_is_mine(&arena_gate.lock)) return;
+  for (int round = 0; round < ROUNDS; round++) {
+    stock_enter();
+    size_t keep = kept_unattended_units(), over = dirty_units() - min_size(dirty_units(), keep);
+    arena_leave();
+    if (over == 0 || tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, over, SIZE_MAX, keep_unattended, 0)) == 0)
+      return;
+  }
+}
+
+void arena_relieve_fallen(size_t units) {
+  if (!stock_enter_soon()) return;
+  size_t over = min_size(kept_fallen_over(), units), dirty = dirty_units();
+  arena_leave();
+  if (over == 0) return;
+  size_t purged = tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, over, PURGE_CALLS, keep_given, dirty - over));
+  stock_enter();
+  kept_note_passed_over(purged >> UNIT_SHIFT);
+  arena_leave();
+}
 
 void arena_need_less(void) {
   if (!stock_enter_soon()) return;

@@ -89,9 +89,10 @@ static size_t most_lately(void) { return max_size(kept.lately_used, kept_used_un
 void kept_note_full(void) { kept.lately_used = most_lately(); }
 /* What is free by now of what was in use lately. To a program that works in rounds the first fall looks like the last one,
  * and it would fault in all of it once more. If somebody attends, it may wait: what is not wanted goes when it has grown
- * old, also where nobody calls, and resident is no more than was. */
+ * old, also where nobody calls. */
+static bool fallen_is_nothing(void) { return !atomic32_load_relaxed(&kept.is_attended) || kept.is_told; }
 static size_t fallen_units(void) {
-  if (!atomic32_load_relaxed(&kept.is_attended) || kept.is_told) return 0;
+  if (fallen_is_nothing()) return 0;
   return profile_keep(kept.lately_used - min_size(kept.lately_used, kept_in_use_units()));
 }
 void kept_attend(bool is_attended) { atomic32_store_relaxed(&kept.is_attended, is_attended); }
@@ -110,6 +111,7 @@ void kept_note_given(size_t units) {
   note_fall(kept_used_units());
 }
 void kept_note_purged(size_t units) { kept.purged_units += units; }
+void kept_note_passed_over(size_t purged_units) { kept.purged_units -= min_size(kept.purged_units, purged_units); }
 
 /* ---- What may stay ---------------------------------------------------------------*/
 static size_t bounded(size_t units) {
@@ -126,14 +128,20 @@ static size_t within_slack(size_t units) {
 /* What was reused says how often, not how much: a program that replaces its blocks all the time has had each place many
  * times over, and what it once left beside them would stay for ever. And when it frees them all, only what has fallen and risen
  * again before may be wanted. */
-static size_t keep_of(size_t needed) {
+static size_t keep_of(size_t needed, size_t fallen) {
   size_t most = min_size(REUSED_MOST * most_lately(), kept_used_units() + DIPS_MOST * kept.dip_units);
-  return within_slack(share_of(needed) + max_size(fallen_units(), min_size(kept.reused_units, most)));
+  return within_slack(share_of(needed) + max_size(fallen, min_size(kept.reused_units, most)));
 }
 static size_t beside_shelf(size_t units) { return units - min_size(shelf_units(), units); }
 
-size_t kept_units(void) { return keep_of(kept_needed_units()); }
+size_t kept_units(void) { return keep_of(kept_needed_units(), fallen_units()); }
 size_t kept_dirty_units(void) { return beside_shelf(kept_units()); }
+size_t kept_unattended_units(void) { return beside_shelf(keep_of(kept_needed_units(), 0)); }
+size_t kept_fallen_over(void) {
+  if (fallen_is_nothing()) return 0;
+  size_t over = kept_over_lately(), dirty = dirty_units();
+  return over == 0 ? 0 : min_size(over, dirty - min_size(dirty, kept_unattended_units()));
+}
 size_t kept_least_units(void) { return beside_shelf(within_slack(share_of(kept_needed_units()))); }
 size_t kept_for_good_units(void) { return kept.is_told ? within_slack(kept.told_units) : 0; }
 
@@ -159,7 +167,7 @@ void kept_age(uint64_t now_ms) {
 
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
   kept_age(now_ms);
-  size_t needed = kept_needed_units(), least = floor_of(needed), most = keep_of(needed);
+  size_t needed = kept_needed_units(), least = floor_of(needed), most = keep_of(needed, fallen_units());
   kept.lately_needed = max_size(kept.lately_needed, needed);
   shelf_limit(min_size(most, least + kept.lately_needed));
   /* A call for each slab that is freed would cost more than the free. */

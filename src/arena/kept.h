@@ -27,6 +27,8 @@ void kept_note_full(void);
 size_t kept_over_lately(void);
 /* Units went back to the system. If they are taken soon, they had better stayed. */
 void kept_note_purged(size_t units);
+/* But these had lain there, and others were taken. */
+void kept_note_passed_over(size_t purged_units);
 
 /* Somebody has taken units from the shelf. Needs no gate. */
 void kept_note_peak(void);
@@ -50,6 +52,10 @@ void kept_tell(size_t bytes);
 size_t kept_for_good_units(void); /* 0 until then */
 /* Whether somebody comes by as time passes, and gives back what has grown old. Needs no gate. */
 void kept_attend(bool is_attended);
+/* As kept_dirty_units, if nobody attended. */
+size_t kept_unattended_units(void);
+/* So many dirty units stay because somebody attends although they and what is in use are more than lately were: 0 if nobody does. */
+size_t kept_fallen_over(void);
 
 /* Time has passed: what is remembered of reuse fades. */
 void kept_age(uint64_t now_ms);

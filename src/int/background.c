@@ -139,9 +139,7 @@ static bool sleep_until_rung(void) {
 /* Nobody comes by any more, and who is left may never call: what has fallen lately does not wait for it. */
 static void attend_no_more(void) {
   arena_attend(false);
-  if (os_has_confined_itself() || thread_leader_has_ended()) return;
-  for (size_t steps = arena_usage().dirty / HAK_MIB(2) + 1; steps > 0 && arena_relieve_now(0) > 0; steps--)
-    os_sleep(PAUSE_MS);
+  if (!os_has_confined_itself() && !thread_leader_has_ended()) arena_purge_fallen();
 }
 
 /* Whether it is over. The program may start a thread just now and find that we run. So we

@@ -15,6 +15,8 @@
  *   signals   "blocked" if the background thread takes no signals
  *   child     a child of such a program: how many threads it has, and how many of them are
  *             the background thread when it has a second one of its own
+ *   fallen    a child of a program that has just freed 128 MiB: "gone" when no more than a tenth is resident there,
+ *             else "there"
  *   leader    the first thread ends, then another one that never used the allocator; an exit
  *             handler says "exit", with or without signals
  *   ids       setuid(2) of a process with threads, which interrupts each of them: "set"
@@ -267,6 +269,23 @@ int child() {
   return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1;
 }
 
+int fallen() {
+  constexpr std::size_t kMiB = 1 << 20, kCount = 128;
+  Worker worker;
+  if (!has_background()) return 2;
+  std::vector<void *> blocks(kCount);
+  for (void *&block : blocks) std::memset(block = malloc(kMiB), 1, kMiB);
+  for (void *block : blocks) free(block);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    say(hak_test::resident_bytes() <= kCount * kMiB / 10 ? "gone" : "there");
+    std::fflush(stdout);
+    _exit(0);
+  }
+  int status;
+  return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1;
+}
+
 void at_exit() {
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
@@ -300,6 +319,7 @@ int main(int argc, char **argv) {
   if (what == "sleeps") return sleeps();
   if (what == "signals") return signals();
   if (what == "child") return child();
+  if (what == "fallen") return fallen();
   if (what == "leader") return leader();
   if (what == "ids") return ids();
   return 2;

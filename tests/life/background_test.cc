@@ -40,6 +40,8 @@ TEST(Background, TakesNoSignals) { expect_says("blocked\n", "signals"); }
 
 TEST(Background, AForkedChildHasItsOwnWhenItHasThreads) { expect_says("1 thread\n1 of the allocator\n", "child"); }
 
+TEST(Background, AForkedChildHasNothingOfAFall) { expect_says("gone\n", "fallen"); }
+
 TEST(Background, AProcessWhoseFirstThreadHasEndedEndsWithItsLast) { expect_says("exit with signals\n", "leader"); }
 
 /* As in many containers. It kills for what no other allocator calls, nor its threads. */

@@ -527,6 +527,27 @@ TEST_F(Arena, WhatWasInUseLatelyStaysForAMomentWhereSomebodyAttends) {
   arena_attend(false);
 }
 
+/* Nor does it when what comes next finds no place there. */
+TEST_F(Arena, WhatWasInUseLatelyMakesNoNewPeakWhereSomebodyAttends) {
+  constexpr size_t kUnits = 1600, kPart = 32;
+  arena_purge(0);
+  arena_attend(true);
+  std::vector<unit_t> runs;
+  for (size_t i = 0; i < kUnits / kPart; i++) runs.push_back(take(ZONE_SMALL, kPart));
+  for (unit_t run : runs) {
+    give(run);
+    arena_relieve(kPart);
+  }
+  runs.clear();
+  for (size_t i = 0; i < kUnits / kPart; i++) {
+    runs.push_back(take(ZONE_HUGE, kPart));
+    const size_t held = (arena_usage().dirty >> UNIT_SHIFT) + runs.size() * kPart;
+    EXPECT_LE(held, kUnits + kUnits / 4) << "of which in use: " << runs.size() * kPart;
+  }
+  for (unit_t run : runs) give(run);
+  arena_attend(false);
+}
+
 /* Nobody has written there: the books of dirty memory do not know. */
 TEST_F(Arena, WhatGrowsByMuchDoesNotMoveWhereNoPagesLie) {
   unit_t run = 0;

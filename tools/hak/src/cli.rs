@@ -56,7 +56,7 @@ pub enum Command {
 /// A program that is linked with libhakmem.a runs as it is.
 ///
 /// Refused, with the reason, are programs that nothing can be preloaded into: static ones, set-uid
-/// ones, those of another C library or architecture, and those with a malloc of their own. For a
+/// ones of another user, those of another C library or architecture, and those with a malloc of their own. For a
 /// script, that holds for its interpreter.
 #[derive(Args)]
 #[command(after_help = "\

@@ -499,6 +499,29 @@ TEST_F(Arena, WhoReusesTheSamePlaceAllTheTimeKeepsNoMoreThanThat) {
   give(run);
 }
 
+/* Nor less when time is counted in the middle of a fall. */
+TEST_F(Arena, WhatFallsWhileTimePassesHasFallenByAll) {
+  constexpr size_t kUnits = 1000;
+  const unit_t run = take(ZONE_SMALL, kUnits);
+  arena_enter();
+  kept_age(os_now_ms());
+  for (int i = 0; i < 1000; i++) { /* it has reused more than that */
+    kept_note_given(10);
+    kept_note_taken(10, 10);
+  }
+  kept_note_given(kUnits / 2);
+  usleep(260000);
+  kept_age(os_now_ms());
+  kept_note_given(kUnits / 2);
+  kept_note_taken(kUnits, kUnits);
+  kept_note_full();
+  kept_note_given(kUnits);
+  EXPECT_GE(kept_units(), 2 * kUnits) << "it has fallen by as much";
+  kept_note_taken(kUnits, kUnits);
+  arena_leave();
+  give(run);
+}
+
 /* Of a program that works in rounds, which the first of them does not tell. What it does not want again goes by and by. */
 TEST_F(Arena, WhatWasInUseLatelyStaysForAMomentWhereSomebodyAttends) {
   constexpr size_t kUnits = 1000;

@@ -276,7 +276,7 @@ TEST(Background, LetsAFallStayUntilItIsOld) {
     {
       Waiting another([] { hak_free(hak_malloc(1)); });
       background_start(pthread_create);
-      if (!comes_true(bell_has_listener) || dirty_after_fall() < HAK_MIB(100)) return false;
+      if (!comes_true([] { return bell_has_listener(); }) || dirty_after_fall() < HAK_MIB(100)) return false;
       if (!comes_true([] { return arena_usage().dirty < HAK_MIB(8); })) return false;
     }
     usleep(100000);                         /* until the other one is not counted any more */

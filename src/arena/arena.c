@@ -129,12 +129,12 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
   if (units > UINT32_MAX / 2 || align_units > UINT32_MAX / 2 || !arena_ready()) return 0;
   unit_t first = 0;
   size_t dirty = 0;
-  bool makes_peak = false, may_wait = !lock_is_mine(&arena_gate.lock), has_shelf = true;
+  bool owes = false, may_wait = !lock_is_mine(&arena_gate.lock), has_shelf = true;
   patience_t patience = {0};
   for (;;) {
     stock_enter();
     bool found = take_from_any(zone, units, align_units, &first, &dirty);
-    makes_peak = found && dirty < units && kept_fallen_over() > 0;
+    owes = found && dirty < units && kept_note_grown(units - dirty);
     HAK_ASSERT(!found || atomic32_load_relaxed(map_word(first)) == 0);
     bool is_again = !found && stock_take_in(SIZE_MAX), waits = !found && may_wait && may_come(&patience);
     arena_leave();
@@ -149,7 +149,7 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
     os_sleep(WAIT_MS);
   }
   if (limit_exists() && limit_is_tight()) arena_relieve(units);
-  if (HAK_UNLIKELY(makes_peak)) arena_relieve_fallen(units - dirty);
+  if (HAK_UNLIKELY(owes)) arena_pay_owed();
   if (is_zero != NULL) *is_zero = dirty == 0;
   return first;
 }

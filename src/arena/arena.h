@@ -91,8 +91,9 @@ size_t arena_relieve_now(size_t freed_units);
 /* A block has grown by so many units: where that makes a new peak, dirty ones go for it, no more than they are.
  * Returns the bytes. */
 size_t arena_relieve_growth(size_t units);
-/* So many clean units were taken: where that makes a new peak beside what has fallen, as many of that go. */
-void arena_relieve_fallen(size_t units);
+/* Of what has fallen, some that goes for what was taken elsewhere, no more than takes a millisecond. Returns the bytes; the rest is
+ * for arena_tick. */
+size_t arena_pay_owed(void);
 size_t arena_yield(size_t freed_units);
 size_t arena_purge_for(tally_t reason, size_t keep_bytes);
 HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_TRIMMED, keep_bytes); }
@@ -102,7 +103,7 @@ HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_
 void arena_keep(size_t bytes);
 
 /* Whether a thread calls arena_tick as time passes. Then as much may stay dirty as was in use lately and is not any
- * more; at frees goes what is more, and as much as is taken of what is clean. At any time, from any thread. */
+ * more; at frees goes what is more, and as much as is taken of what is clean goes then or soon. At any time, from any thread. */
 void arena_attend(bool is_attended);
 /* What stays for that alone goes now: for whom nobody will attend. */
 void arena_purge_fallen(void);

@@ -13,7 +13,8 @@ enum {
   /* How long free memory stays resident, and how long it lies on the shelf before. */
   DIRTY_MS = 1000,
   SHELF_MS = 250,
-  LOOK_MS = 20, /* between looks that found neither that old */
+  LOOK_MS = 20,      /* between looks that found neither that old */
+  REFUSED_MS = 1000, /* where nothing of what was to go is taken back, before the next try */
 };
 
 static atomic64 next_look_ms; /* of arena_tick; relaxed, without the gate */
@@ -30,13 +31,15 @@ size_t arena_tick(uint64_t now_ms) {
   if (!arena_is_ready() || now_ms < atomic64_load_relaxed(&next_look_ms) || !stock_enter_soon()) return 0;
   stock_note_strain(now_ms);
   uint64_t age_ms = profile_wait(DIRTY_MS), shelf_ms = profile_wait(SHELF_MS);
-  bool is_due = now_ms >= age_ms && dirty_oldest_ms() <= now_ms - age_ms && dirty_units() > kept_for_good_units();
+  bool is_due = now_ms >= age_ms && dirty_oldest_ms() <= now_ms - age_ms && dirty_units() > kept_for_good_units(),
+       owes = kept_owed_units() > 0;
   arena_leave();
   size_t shelved = shelf_units() > 0 ? unshelve_until(now_ms - min_size(shelf_ms, now_ms), UNSHELVED_MOST, SIZE_MAX)
                                      : 0;
   size_t purged = is_due ? purging_until(now_ms - age_ms, PURGE_UNITS, PURGE_CALLS, keep_for_good, 0) : 0;
-  if (shelved + purged == 0) atomic64_store_relaxed(&next_look_ms, now_ms + LOOK_MS);
-  return (shelved << UNIT_SHIFT) + tally_add(TALLY_AGED, purged);
+  size_t paid = owes ? arena_pay_owed() : 0;
+  if (shelved + purged + paid == 0) atomic64_store_relaxed(&next_look_ms, now_ms + LOOK_MS);
+  return (shelved << UNIT_SHIFT) + paid + tally_add(TALLY_AGED, purged);
 }
 
 /* false: the gate is shut. `others_purge`: whether a purge by another thread goes on. */
@@ -49,7 +52,7 @@ static bool give_slack(bool *others_purge) {
 }
 
 size_t arena_relieve_now(size_t freed_units) {
-  enum { REFUSED_MS = 1000, ROWS_MOST = 64 };
+  enum { ROWS_MOST = 64 };
   bool others_purge;
   if (!arena_is_ready() || !give_slack(&others_purge)) return 0;
   /* What is kept shrinks by an eighth of what was freed. Who comes by while another thread gives back what it
@@ -85,27 +88,46 @@ void arena_keep(size_t bytes) {
 
 void arena_attend(bool is_attended) { kept_attend(is_attended); }
 
+/* Nothing went. If some still is to, it was refused. */
+static void rest_if(size_t is_to_go(void)) {
+  stock_enter();
+  if (is_to_go() > 0) kept_rest(os_now_ms() + REFUSED_MS);
+  arena_leave();
+}
+
+static size_t fallen_beyond_share(void) {
+  size_t dirty = dirty_units();
+  return kept_may_purge() ? dirty - min_size(dirty, kept_unattended_units()) : 0;
+}
+
+/* Step by step, so that where all is refused, as it is locked, no more than one is tried. */
 void arena_purge_fallen(void) {
-  enum { ROUNDS = 20 }; /* others may free meanwhile, and leave it to us */
+  enum { STEP = 2 * PURGE_UNITS, MORE_STEPS = 20 }; /* others may free meanwhile, and leave it to us */
   if (!arena_is_ready() || lock_is_mine(&arena_gate.lock)) return;
-  for (int round = 0; round < ROUNDS; round++) {
+  stock_enter();
+  size_t steps = dirty_units() / STEP + MORE_STEPS;
+  arena_leave();
+  for (bool goes_on = true; goes_on && steps > 0; steps--) {
     stock_enter();
-    size_t keep = kept_unattended_units(), over = dirty_units() - min_size(dirty_units(), keep);
+    goes_on = fallen_beyond_share() > 0;
     arena_leave();
-    if (over == 0 || tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, over, SIZE_MAX, keep_unattended, 0)) == 0)
-      return;
+    if (goes_on && tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, STEP, SIZE_MAX, keep_unattended, 0)) == 0)
+      rest_if(fallen_beyond_share);
   }
 }
 
-void arena_relieve_fallen(size_t units) {
-  if (!stock_enter_soon()) return;
-  size_t over = min_size(kept_fallen_over(), units), dirty = dirty_units();
+size_t arena_pay_owed(void) {
+  enum { PAID_MOST = 3 * PURGE_UNITS };
+  if (!stock_enter_soon()) return 0;
+  size_t owed = min_size(kept_owed_units(), PAID_MOST), dirty = dirty_units();
   arena_leave();
-  if (over == 0) return;
-  size_t purged = tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, over, PURGE_CALLS, keep_given, dirty - over));
+  if (owed == 0) return 0;
+  size_t purged = tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, owed, PURGE_CALLS, keep_given, dirty - owed));
+  if (purged == 0) rest_if(kept_owed_units);
   stock_enter();
-  kept_note_passed_over(purged >> UNIT_SHIFT);
+  kept_note_paid(purged >> UNIT_SHIFT);
   arena_leave();
+  return purged;
 }
 
 void arena_need_less(void) {

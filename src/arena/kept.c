@@ -26,6 +26,7 @@ static struct {
   /* What of a fall of what is in use was taken again, the most; halved, too. The highest and the lowest before and since, which come
    * nearer by half at each tick; the highest since then. */
   uint32_t dip_units, high_units, low_units, tick_high_units;
+  size_t owed_units;    /* dirty ones that are to go for clean ones that were taken */
   size_t passed_units;  /* clean ones that new huge blocks got where as many lay dirty; halved, too */
   size_t lately_needed; /* the most since then, which is halved at each tick, too */
   size_t lately_used;   /* so is this, the most in use when some of it was given back */
@@ -111,7 +112,6 @@ void kept_note_given(size_t units) {
   note_fall(kept_used_units());
 }
 void kept_note_purged(size_t units) { kept.purged_units += units; }
-void kept_note_passed_over(size_t purged_units) { kept.purged_units -= min_size(kept.purged_units, purged_units); }
 
 /* ---- What may stay ---------------------------------------------------------------*/
 static size_t bounded(size_t units) {
@@ -137,10 +137,21 @@ static size_t beside_shelf(size_t units) { return units - min_size(shelf_units()
 size_t kept_units(void) { return keep_of(kept_needed_units(), fallen_units()); }
 size_t kept_dirty_units(void) { return beside_shelf(kept_units()); }
 size_t kept_unattended_units(void) { return beside_shelf(keep_of(kept_needed_units(), 0)); }
-size_t kept_fallen_over(void) {
-  if (fallen_is_nothing()) return 0;
-  size_t over = kept_over_lately(), dirty = dirty_units();
-  return over == 0 ? 0 : min_size(over, dirty - min_size(dirty, kept_unattended_units()));
+
+size_t kept_owed_units(void) {
+  if (kept.owed_units == 0) return 0;
+  bool is_nothing = fallen_is_nothing() || !kept_may_purge();
+  size_t dirty = dirty_units(), fallen = is_nothing ? 0 : dirty - min_size(dirty, kept_unattended_units());
+  return kept.owed_units = min_size(kept.owed_units, min_size(fallen, kept_over_lately()));
+}
+bool kept_note_grown(size_t clean_units) {
+  if (fallen_is_nothing()) return false;
+  kept.owed_units += clean_units;
+  return kept_owed_units() > 0;
+}
+void kept_note_paid(size_t purged_units) {
+  kept.purged_units -= min_size(kept.purged_units, purged_units);
+  kept.owed_units -= min_size(kept.owed_units, purged_units);
 }
 size_t kept_least_units(void) { return beside_shelf(within_slack(share_of(kept_needed_units()))); }
 size_t kept_for_good_units(void) { return kept.is_told ? within_slack(kept.told_units) : 0; }
@@ -176,3 +187,4 @@ bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
 }
 
 void kept_rest(uint64_t until_ms) { kept.rests_until_ms = until_ms; }
+bool kept_may_purge(void) { return os_now_ms() >= kept.rests_until_ms; }

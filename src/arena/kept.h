@@ -27,8 +27,6 @@ void kept_note_full(void);
 size_t kept_over_lately(void);
 /* Units went back to the system. If they are taken soon, they had better stayed. */
 void kept_note_purged(size_t units);
-/* But these had lain there, and others were taken. */
-void kept_note_passed_over(size_t purged_units);
 
 /* Somebody has taken units from the shelf. Needs no gate. */
 void kept_note_peak(void);
@@ -54,8 +52,12 @@ size_t kept_for_good_units(void); /* 0 until then */
 void kept_attend(bool is_attended);
 /* As kept_dirty_units, if nobody attended. */
 size_t kept_unattended_units(void);
-/* So many dirty units stay because somebody attends although they and what is in use are more than lately were: 0 if nobody does. */
-size_t kept_fallen_over(void);
+/* So many clean units were taken. Whether some that are dirty are to go for them: those that stay because somebody attends, although
+ * they and what is in use are more than lately was. */
+bool kept_note_grown(size_t clean_units);
+/* How many still are to; some have gone. They do not count as what had better stayed. */
+size_t kept_owed_units(void);
+void kept_note_paid(size_t purged_units);
 
 /* Time has passed: what is remembered of reuse fades. */
 void kept_age(uint64_t now_ms);
@@ -65,6 +67,7 @@ void kept_age(uint64_t now_ms);
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded);
 /* The system has refused to take anything back: until then nothing is to be purged for that. */
 void kept_rest(uint64_t until_ms);
+bool kept_may_purge(void);
 
 HAK_C_END
 #endif

@@ -11,6 +11,7 @@
 #include "support/payload.h"
 #include "support/process.h"
 
+#include <arena/arena.h>
 #include <arena/map.h>
 #include <hakmem.h>
 #include <int/container.h>
@@ -511,6 +512,31 @@ TEST(Fault, RefusalsAreTold) {
     if (after.refused_purges == before.refused_purges || after.dirty_free == 0) return 2;
     hak_trim(0);
     return stats().dirty_free == 0 && stats().refused_purges == after.refused_purges ? 0 : 3;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+}
+
+/* As where all is locked: what has fallen would go before a fork, or for what is taken. Not each page is tried, nor each time. */
+TEST(Fault, WhatHasFallenIsNotTriedAgainAndAgain) {
+  hak_test::Outcome outcome = hak_test::in_child([] {
+    const auto refused = [] { return atomic64_load_relaxed(&os_calls.refused_purges); };
+    arena_attend(true);
+    std::vector<void *> blocks(400);
+    for (void *&block : blocks) block = hak_malloc(200 * kKiB);
+    for (void *block : blocks) hak_free(block);
+    if (arena_usage().dirty < 60 * kMiB) return 1;
+    os_fault_set(1, true);
+    const uint64_t before = refused();
+    for (int i = 0; i < 10; i++) {
+      arena_purge_fallen();
+      arena_pay_owed();
+    }
+    os_fault_set(0, false);
+    const uint64_t times = refused() - before;
+    if (times == 0 || times > 300) return std::fprintf(stderr, "%lu times\n", static_cast<unsigned long>(times)), 2;
+    usleep(1100000);
+    arena_purge_fallen();
+    return arena_usage().dirty < 30 * kMiB ? 0 : 3;
   });
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
 }

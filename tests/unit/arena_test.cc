@@ -571,6 +571,26 @@ TEST_F(Arena, WhatWasInUseLatelyMakesNoNewPeakWhereSomebodyAttends) {
   arena_attend(false);
 }
 
+/* But not all of it before its malloc returns. */
+TEST_F(Arena, WhatALargeBlockOwesIsPaidByAndBy) {
+  constexpr size_t kUnits = 960, kPart = 32;
+  arena_purge(0);
+  arena_attend(true);
+  std::vector<unit_t> runs;
+  for (size_t i = 0; i < 2 * kUnits / kPart; i++) runs.push_back(take(ZONE_SMALL, kPart));
+  for (size_t i = 0; i < runs.size(); i += 2) { /* gaps, into which it does not fit */
+    give(runs[i]);
+    arena_relieve(kPart);
+  }
+  const unit_t block = arena_take(ZONE_HUGE, kUnits, 1, nullptr);
+  EXPECT_GE(arena_usage().dirty >> UNIT_SHIFT, kUnits - 4 * kPart);
+  for (size_t i = 0; i < kUnits / kPart; i++) arena_tick(os_now_ms());
+  EXPECT_LT(arena_usage().dirty >> UNIT_SHIFT, kUnits / 3);
+  arena_give(block, kUnits);
+  for (size_t i = 1; i < runs.size(); i += 2) give(runs[i]);
+  arena_attend(false);
+}
+
 /* Nobody has written there: the books of dirty memory do not know. */
 TEST_F(Arena, WhatGrowsByMuchDoesNotMoveWhereNoPagesLie) {
   unit_t run = 0;

@@ -14,14 +14,14 @@ import sys
 
 # Function, and the most instructions and conditional branches it may have.
 BUDGETS = {
-    "malloc": (14, 2),
-    "free": (18, 4),
-    "_Znwm": (14, 2),
-    "_ZdlPv": (18, 4),
-    "_Znam": (16, 3),
-    "_ZdlPvm": (24, 6),
-    "hak_malloc": (14, 2),
-    "hak_free": (18, 4),
+    "malloc": (16, 2),
+    "free": (19, 4),
+    "_Znwm": (16, 2),
+    "_ZdlPv": (19, 4),
+    "_Znam": (18, 3),
+    "_ZdlPvm": (25, 6),
+    "hak_malloc": (16, 2),
+    "hak_free": (19, 4),
 }
 
 

@@ -95,11 +95,6 @@ static void rest_if(size_t is_to_go(void)) {
   arena_leave();
 }
 
-static size_t fallen_beyond_share(void) {
-  size_t dirty = dirty_units();
-  return kept_may_purge() ? dirty - min_size(dirty, kept_unattended_units()) : 0;
-}
-
 /* Step by step, so that where all is refused, as it is locked, no more than one is tried. */
 void arena_purge_fallen(void) {
   enum { STEP = 2 * PURGE_UNITS, MORE_STEPS = 20 }; /* others may free meanwhile, and leave it to us */
@@ -109,10 +104,10 @@ void arena_purge_fallen(void) {
   arena_leave();
   for (bool goes_on = true; goes_on && steps > 0; steps--) {
     stock_enter();
-    goes_on = fallen_beyond_share() > 0;
+    goes_on = kept_unattended_surplus() > 0;
     arena_leave();
     if (goes_on && tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, STEP, SIZE_MAX, keep_unattended, 0)) == 0)
-      rest_if(fallen_beyond_share);
+      rest_if(kept_unattended_surplus);
   }
 }
 

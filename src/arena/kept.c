@@ -137,11 +137,14 @@ static size_t beside_shelf(size_t units) { return units - min_size(shelf_units()
 size_t kept_units(void) { return keep_of(kept_needed_units(), fallen_units()); }
 size_t kept_dirty_units(void) { return beside_shelf(kept_units()); }
 size_t kept_unattended_units(void) { return beside_shelf(keep_of(kept_needed_units(), 0)); }
+size_t kept_unattended_surplus(void) {
+  size_t dirty = dirty_units();
+  return os_now_ms() >= kept.rests_until_ms ? dirty - min_size(dirty, kept_unattended_units()) : 0;
+}
 
 size_t kept_owed_units(void) {
   if (kept.owed_units == 0) return 0;
-  bool is_nothing = fallen_is_nothing() || !kept_may_purge();
-  size_t dirty = dirty_units(), fallen = is_nothing ? 0 : dirty - min_size(dirty, kept_unattended_units());
+  size_t fallen = fallen_is_nothing() ? 0 : kept_unattended_surplus();
   return kept.owed_units = min_size(kept.owed_units, min_size(fallen, kept_over_lately()));
 }
 bool kept_note_grown(size_t clean_units) {
@@ -187,4 +190,3 @@ bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
 }
 
 void kept_rest(uint64_t until_ms) { kept.rests_until_ms = until_ms; }
-bool kept_may_purge(void) { return os_now_ms() >= kept.rests_until_ms; }

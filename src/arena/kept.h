@@ -52,6 +52,8 @@ size_t kept_for_good_units(void); /* 0 until then */
 void kept_attend(bool is_attended);
 /* As kept_dirty_units, if nobody attended. */
 size_t kept_unattended_units(void);
+/* How many more than these are dirty; 0 where nothing is to be purged (kept_rest). */
+size_t kept_unattended_surplus(void);
 /* So many clean units were taken. Whether some that are dirty are to go for them: those that stay because somebody attends, although
  * they and what is in use are more than lately was. */
 bool kept_note_grown(size_t clean_units);
@@ -67,7 +69,6 @@ void kept_age(uint64_t now_ms);
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded);
 /* The system has refused to take anything back: until then nothing is to be purged for that. */
 void kept_rest(uint64_t until_ms);
-bool kept_may_purge(void);
 
 HAK_C_END
 #endif

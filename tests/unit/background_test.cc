@@ -253,11 +253,12 @@ TEST(Background, WaitsUntilAThreadIsIdleThatOftenCameBackSoon) {
 /* As of a slab that goes at a refill, or at a visit of its own: while it is awake, some moments before it falls asleep. */
 TEST(Background, LooksAfterWhatBecomesDirtyWithoutARing) {
   expect_each(200, 1600, 140, [](int milliseconds) {
-    Waiting another([] { hak_free(hak_malloc(1)); });
-    background_start(pthread_create);
     constexpr size_t kUnits = HAK_MIB(16) >> UNIT_SHIFT;
     const unit_t run = arena_take(ZONE_SMALL, kUnits, 1, nullptr);
-    std::memset(map_address(run), 1, HAK_MIB(16));
+    std::memset(map_address(run), 1,
+                HAK_MIB(16)); /* first: to fault it in can take a second, in which that falls asleep */
+    Waiting another([] { hak_free(hak_malloc(1)); });
+    background_start(pthread_create);
     usleep(static_cast<unsigned>(milliseconds) * 1000);
     arena_give(run, kUnits);
     return comes_true([] { return arena_usage().dirty < HAK_MIB(2); });

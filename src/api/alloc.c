@@ -372,11 +372,39 @@ static unsigned aligned_class(size_t alignment, size_t bytes) {
   return size_class_aligned(alignment, max_size(bytes, 1));
 }
 
-void *alloc_aligned(size_t alignment, size_t bytes) {
+/* Tiny classes have every multiple of 16 bytes, so that of the next multiple of the alignment is aligned so; where both are a
+ * kilobyte at most, it is no more. NULL: none lies at hand, or it is none of these. */
+HAK_INLINE void *aligned_at_hand(size_t alignment, size_t bytes) {
+  if (HAK_UNLIKELY((alignment | bytes) > HAK_KIB(1))) return NULL;
+  return magazine_pop(the_heap, (unsigned)size_class_tiny(align_up(max_size(bytes, 1), alignment)));
+}
+
+static HAK_NOINLINE void *aligned_slowly(size_t alignment, size_t bytes) {
   if (bytes > PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2) return no_memory();
   unsigned size_class = aligned_class(alignment, bytes);
   if (HAK_LIKELY(!size_class_is_single(size_class))) return alloc_small(size_class);
   return size_class < SIZE_CLASS_COUNT ? alloc_large(size_class) : alloc_huge(bytes, alignment, false);
+}
+
+void *alloc_aligned(size_t alignment, size_t bytes) {
+  void *block = aligned_at_hand(alignment, bytes);
+  return HAK_LIKELY(block != NULL) ? block : aligned_slowly(alignment, bytes);
+}
+
+static HAK_NOINLINE int aligned_into_slowly(void **out, size_t alignment, size_t bytes) {
+  int saved_errno = errno;
+  void *block = aligned_slowly(alignment, bytes);
+  errno = saved_errno;
+  if (block == NULL) return ENOMEM;
+  *out = block;
+  return 0;
+}
+
+int alloc_aligned_into(void **out, size_t alignment, size_t bytes) {
+  void *block = aligned_at_hand(alignment, bytes);
+  if (HAK_UNLIKELY(block == NULL)) return aligned_into_slowly(out, alignment, bytes);
+  *out = block;
+  return 0;
 }
 
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {

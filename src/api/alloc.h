@@ -77,6 +77,8 @@ void *alloc_calloc(size_t count, size_t bytes);
 void *alloc_realloc(void *block, size_t bytes);
 /* `alignment` is a power of two. NULL and ENOMEM. */
 void *alloc_aligned(size_t alignment, size_t bytes);
+/* The same to *out, which stays on failure. 0 or ENOMEM; errno stays. */
+int alloc_aligned_into(void **out, size_t alignment, size_t bytes);
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes);
 size_t alloc_usable_size(const void *block);
 

@@ -31,12 +31,7 @@ HAK_INLINE void *posix_aligned_alloc(size_t alignment, size_t bytes) {
 /* POSIX.1-2017: reports through its result, keeps errno, and *out on failure. */
 HAK_INLINE int posix_memalign_into(void **out, size_t alignment, size_t bytes) {
   if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
-  int saved_errno = errno;
-  void *block = alloc_aligned(alignment, bytes);
-  errno = saved_errno;
-  if (block == NULL) return ENOMEM;
-  *out = block;
-  return 0;
+  return alloc_aligned_into(out, alignment, bytes);
 }
 
 HAK_C_END

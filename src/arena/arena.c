@@ -49,6 +49,11 @@ bool arena_ready(void) {
   return ready;
 }
 
+void arena_note_threads(uint32_t count) {
+  shelf_open(count > SHELF_FEW_THREADS);
+  zone_note_threads(count);
+}
+
 /* ---- Taking ------------------------------------------------------------------------*/
 
 static bool is_dirty_mostly(unit_t first, size_t units) { return dirty_count(first, units) > units / 2; }
@@ -60,22 +65,54 @@ static unit_t find_dirty(size_t units, size_t align_units) {
   return first != 0 && is_dirty_mostly(first, units) ? first : 0;
 }
 
+/* A request, and what it has got. */
+typedef struct {
+  size_t units, align_units, dirty; /* how many of the units are dirty */
+  unit_t first;                     /* of them; 0: none were found     */
+  dense_question_t question;
+  bool has_asked;
+} request_t;
+
+/* Whether the system is to be asked before the zone of slabs and large blocks grows by so many units. Once: others that ask take
+ * their credit, too. */
+static bool asks_first(request_t *r, zone_id_t zone, size_t units) {
+  return zone == ZONE_SMALL && !r->has_asked && dense_asks(&r->question, units, zone_used_units(ZONE_SMALL));
+}
+
+/* With the gate open. */
+static void ask(request_t *r) {
+  bool is_resident = dense_is_resident(&r->question);
+  r->question.count = 0;
+  r->has_asked = true;
+  stock_enter();
+  dense_hear(is_resident, zone_used_units(ZONE_SMALL));
+  arena_leave();
+}
+
 /* Before the huge zone grows, what large blocks have left serves, of a program whose blocks have all grown to huge ones: it would lie
  * beside them. Only for what is longer than a large block: what is huge by its alignment alone has never been one. The contrary is not
  * done: slabs would lie between huge blocks for ever. */
-static bool take_from(zone_id_t zone, size_t units, size_t align_units, unit_t *first, size_t *dirty) {
-  *first = zone_find(zone, units, align_units);
-  if (*first == 0 && zone == ZONE_HUGE && units > LARGE_MOST_UNITS) *first = find_dirty(units, align_units);
-  if (*first == 0 && stock_may_grow(units)) *first = zone_grow(zone, units, align_units);
-  if (*first == 0) return false;
-  if (zone == ZONE_SMALL) dense_grows_again(*first, units);
-  return stock_take(*first, units, dirty);
+static bool take_from(request_t *r, zone_id_t zone) {
+  size_t again;
+  r->first = zone_find(zone, r->units, r->align_units);
+  if (r->first == 0 && zone == ZONE_HUGE && r->units > LARGE_MOST_UNITS)
+    r->first = find_dirty(r->units, r->align_units);
+  if (r->first == 0 && stock_may_grow(r->units)) {
+    if (asks_first(r, zone, zone_step_units(zone))) return false;
+    r->first = zone_grow(zone, r->units, r->align_units);
+  }
+  if (r->first == 0) return false;
+  if (zone == ZONE_SMALL && dense_is_growth(r->first, r->units, &again)) {
+    if (asks_first(r, zone, SUPERSLAB_UNITS)) return false;
+    dense_grows_again(again);
+  }
+  return stock_take(r->first, r->units, &r->dirty);
 }
 
-static bool take_from_any(zone_id_t zone, size_t units, size_t align_units, unit_t *first, size_t *dirty) {
-  if (take_from(zone, units, align_units, first, dirty)) return true;
-  for (zone_id_t other = 0; other < ZONE_COUNT; other++)
-    if (other != zone && take_from(other, units, align_units, first, dirty)) return true;
+static bool take_from_any(request_t *r, zone_id_t zone) {
+  if (take_from(r, zone)) return true;
+  for (zone_id_t other = 0; other < ZONE_COUNT && r->question.count == 0; other++)
+    if (other != zone && take_from(r, other)) return true;
   return false;
 }
 
@@ -127,18 +164,22 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
   enum { WAIT_MS = 1 };
   HAK_ASSERT(units > 0 && is_power_of_two(align_units));
   if (units > UINT32_MAX / 2 || align_units > UINT32_MAX / 2 || !arena_ready()) return 0;
-  unit_t first = 0;
-  size_t dirty = 0;
+  request_t r; /* not all of it is cleared: the question is long */
+  r.units = units, r.align_units = align_units, r.dirty = 0, r.first = 0, r.question.count = 0, r.has_asked = false;
   bool owes = false, may_wait = !lock_is_mine(&arena_gate.lock), has_shelf = true;
   patience_t patience = {0};
   for (;;) {
     stock_enter();
-    bool found = take_from_any(zone, units, align_units, &first, &dirty);
-    owes = found && dirty < units && kept_note_grown(units - dirty);
-    HAK_ASSERT(!found || atomic32_load_relaxed(map_word(first)) == 0);
-    bool is_again = !found && stock_take_in(SIZE_MAX), waits = !found && may_wait && may_come(&patience);
+    bool found = take_from_any(&r, zone), asks = r.question.count > 0;
+    owes = found && r.dirty < units && kept_note_grown(units - r.dirty);
+    HAK_ASSERT(!found || atomic32_load_relaxed(map_word(r.first)) == 0);
+    bool is_again = !found && stock_take_in(SIZE_MAX), waits = !found && may_wait && !asks && may_come(&patience);
     arena_leave();
     if (found) break;
+    if (asks) {
+      ask(&r);
+      continue;
+    }
     if (is_again) continue;
     if (has_shelf && unshelve_all() > 0) {
       has_shelf = false; /* what others put there meanwhile they may have */
@@ -150,8 +191,8 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
   }
   if (limit_exists() && limit_is_tight()) arena_relieve(units);
   if (HAK_UNLIKELY(owes)) arena_pay_owed();
-  if (is_zero != NULL) *is_zero = dirty == 0;
-  return first;
+  if (is_zero != NULL) *is_zero = r.dirty == 0;
+  return r.first;
 }
 
 void arena_clear_stale(unit_t first, size_t units) {

@@ -6,7 +6,6 @@
 #include "zone.h"
 
 enum {
-  PROBES = 16,
   /* A dense one is credit for as much as is in use, or for eight of the largest steps. A longer one would
    * say little more, and be faulted in page by page. */
   WITNESS_UNITS = 4 * SUPERSLAB_UNITS,
@@ -51,40 +50,18 @@ size_t dense_wide_units(void) {
   return units > 0 ? (size_t)units : 0;
 }
 
-/* Whether what is in use of the witness is resident, but for a little. */
-static bool is_dense(void) {
-  unit_t step = (witness.end - witness.first) / PROBES, probed = 0, resident = 0;
-  for (unit_t i = 0; i < PROBES; i++) {
-    /* Not at even distances: of blocks of 65 KiB every other unit is hardly used. Nor the same part of each unit:
-     * many blocks are used at their beginning alone, and may begin anywhere. */
-    unit_t unit = witness.first + i * step + i % step;
-    size_t offset = (i * 5 + 3) % PROBES * (UNIT_BYTES / PROBES);
-    if (zone_is_free(unit)) continue;
-    probed++;
-    resident += page_is_resident(map_address(unit) + offset);
-  }
-  return probed > 0 && resident >= probed - probed / 4;
-}
-
-/* The credit is enough for that, or the witness has been asked. */
-static void ask_witness(size_t units, size_t used_units) {
-  if (witness.credit_units >= units || witness.first == 0) return;
-  witness.credit_units = is_dense() ? min_size(used_units, CREDIT_MOST_UNITS) : 0;
-  witness.first = 0;
-}
-
 static void becomes_witness(unit_t first, size_t units) {
   witness.first = first;
   witness.end = (unit_t)(first + units);
 }
 
-static bool has_credit(unit_t first, size_t units, size_t used_units) {
-  ask_witness(units, used_units);
+/* One that has not been heard stays: who extends a block does not ask. */
+static bool has_credit(unit_t first, size_t units) {
   if (witness.credit_units >= units) {
     witness.credit_units -= units;
     return true;
   }
-  becomes_witness(first, units);
+  if (witness.first == 0) becomes_witness(first, units);
   return false;
 }
 
@@ -118,9 +95,39 @@ void dense_thins_out(unit_t first, size_t units) {
 /* A good part of what is in use. */
 static bool blocks_are_wide(size_t used_units) { return dense_wide_units() >= used_units / 8; }
 
+static bool counts_credit(size_t used_units) {
+  return used_units << UNIT_SHIFT >= from_bytes && blocks_are_wide(used_units);
+}
+
+bool dense_asks(dense_question_t *question, size_t units, size_t used_units) {
+  question->count = 0;
+  if (witness.first == 0 || witness.credit_units >= units || !counts_credit(used_units)) return false;
+  unit_t step = (witness.end - witness.first) / DENSE_PROBES;
+  for (unit_t i = 0; i < DENSE_PROBES; i++) {
+    /* Not at even distances: of blocks of 65 KiB every other unit is hardly used. Nor the same part of each unit:
+     * many blocks are used at their beginning alone, and may begin anywhere. */
+    unit_t unit = witness.first + i * step + i % step;
+    size_t offset = (i * 5 + 3) % DENSE_PROBES * (UNIT_BYTES / DENSE_PROBES);
+    if (!zone_is_free(unit)) question->pages[question->count++] = map_address(unit) + offset;
+  }
+  witness.first = 0;
+  if (question->count == 0) witness.credit_units = 0;
+  return question->count > 0;
+}
+
+bool dense_is_resident(const dense_question_t *question) {
+  unsigned absent = 0, absent_most = question->count / 4;
+  for (unsigned i = 0; i < question->count && absent <= absent_most; i++)
+    absent += !page_is_resident(question->pages[i]);
+  return absent <= absent_most;
+}
+
+void dense_hear(bool is_resident, size_t used_units) {
+  witness.credit_units = is_resident ? min_size(used_units, CREDIT_MOST_UNITS) : 0;
+}
+
 size_t dense_step_units(size_t step_units, size_t used_units) {
-  if (used_units << UNIT_SHIFT < from_bytes || !blocks_are_wide(used_units)) return step_units;
-  ask_witness(step_units, used_units);
+  if (!counts_credit(used_units)) return step_units;
   return witness.credit_units >= step_units ? step_units : min_size(step_units, WITNESS_UNITS);
 }
 
@@ -133,7 +140,7 @@ bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
     return false;
   }
   if (!limit_allows_huge_pages(units << UNIT_SHIFT)) return false;
-  return !is_wide || has_credit(first, units, used_units);
+  return !is_wide || has_credit(first, units);
 }
 
 /* Free as a whole, and back at the system since it was in use; without huge pages. */
@@ -142,15 +149,20 @@ static bool is_back(size_t superslab) {
   return (s->used | s->dirty) == 0 && s->dirtied_ms != 0 && !map_wants_huge_page(superslab);
 }
 
-void dense_grows_again(unit_t first, size_t run_units) {
-  size_t from = first / SUPERSLAB_UNITS, last = (first + run_units - 1) / SUPERSLAB_UNITS;
-  for (; HAK_LIKELY(!is_back(from)); from++)
-    if (from == last) return;
+bool dense_is_growth(unit_t first, size_t run_units, size_t *from) {
+  size_t last = (first + run_units - 1) / SUPERSLAB_UNITS;
+  for (*from = first / SUPERSLAB_UNITS; HAK_LIKELY(!is_back(*from)); ++*from)
+    if (*from == last) return false;
+  return true;
+}
+
+void dense_grows_again(size_t from) {
   size_t used_units = zone_used_units(ZONE_SMALL);
   /* As far as a step of growth would go, which is an eighth of what is there; and as the credit goes. */
   size_t most = min_size(used_units / 8 / SUPERSLAB_UNITS, TOGETHER);
   if (blocks_are_wide(used_units)) most = min_size(most, witness.credit_units / SUPERSLAB_UNITS);
-  size_t to = from + 1, end = min_size(zone_extent(first)->end / SUPERSLAB_UNITS, from + most);
+  size_t to = from + 1,
+         end = min_size(zone_extent((unit_t)(from * SUPERSLAB_UNITS))->end / SUPERSLAB_UNITS, from + most);
   while (to < end && is_back(to)) to++;
   unit_t begin = (unit_t)(from * SUPERSLAB_UNITS), units = (unit_t)((to - from) * SUPERSLAB_UNITS);
   if (!dense_wants_huge_pages(begin, units, used_units)) return;

@@ -29,16 +29,32 @@ size_t dense_free_in_slabs(void);
 size_t dense_unfilled_units(void);
 size_t dense_wide_units(void);
 
+/* What the system is to be asked before the zone grows, with the gate open: whether these pages of the witness, which are in use,
+ * are resident. Who waited at the gate would wait for 16 system calls, and each is a moment at which a thread may lose its processor. */
+enum { DENSE_PROBES = 16 };
+typedef struct {
+  unsigned count;
+  char *pages[DENSE_PROBES];
+} dense_question_t;
+/* Whether that is to be asked before the small zone grows by so many units, with so many of it in use: the credit is less, and there is a witness, which has
+ * been heard then. The arena's gate is held. */
+bool dense_asks(dense_question_t *question, size_t units, size_t used_units);
+/* Whether what is in use of the witness is resident, but for a little. Asks the system; needs no gate. */
+bool dense_is_resident(const dense_question_t *question);
+/* That is credit, or there is none. The arena's gate is held. */
+void dense_hear(bool is_resident, size_t used_units);
+
 /* How long a step of growth of the small zone shall be that would have so many units, with so many of it
  * in use. The arena's gate is held. */
 size_t dense_step_units(size_t step_units, size_t used_units);
 /* Whether such a step gets huge pages. The arena's gate is held. */
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units);
 
-/* A run is about to be taken there: if it reaches a SuperSlab that has been in use and has gone back to
- * the system as a whole, that is growth as well, and the first such one may get huge pages again, with some like it
- * behind. The arena's gate is held. */
-void dense_grows_again(unit_t first, size_t run_units);
+/* A run is about to be taken there: whether it reaches a SuperSlab that has been in use and has gone back to
+ * the system as a whole, and which. That is growth as well. The arena's gate is held. */
+bool dense_is_growth(unit_t first, size_t run_units, size_t *superslab);
+/* Then that one may get huge pages again, with some like it behind. The arena's gate is held. */
+void dense_grows_again(size_t superslab);
 
 /* Pages in a part of some SuperSlabs of the small zone are about to be given back. The
  * system must not make huge pages of the rest: khugepaged fills the gaps again, while the

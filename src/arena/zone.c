@@ -2,11 +2,17 @@
 #include "zone.h"
 
 #include "../base/probe.h"
+#include "pages.h"
 #include "runs.h"
 
 /* Steps of growth are an eighth of what is there: a granule at least, and no more than
  * this or a granule. */
 enum { STEP_MAX_UNITS = 32 * SUPERSLAB_UNITS };
+
+/* What is mapped at once: as much as a step, or so much for each thread, but no more than is there. Each mapping locks all
+ * mappings of the process, and waits for every thread that reads them and has lost its processor, while the others wait at
+ * the gate. */
+enum { AHEAD_UNITS_EACH = 2 * SUPERSLAB_UNITS, AHEAD_MAX_UNITS = 512 * SUPERSLAB_UNITS };
 
 static zone_t zones[ZONE_COUNT];
 
@@ -194,13 +200,41 @@ static os_mapped_t map_to(zone_id_t id, size_t end) {
   return mapped;
 }
 
-/* By so many units. Where they are not mapped, `far_units` are behind those that are, or as many as it takes, if those are more or
- * the system refuses that. */
-static os_mapped_t grow_by(zone_id_t id, size_t units, size_t far_units) {
-  unit_t first = last_extent(&zones[id])->end, mapped_to = zones[id].mapped_to;
+size_t zone_step_units(zone_id_t id) {
+  size_t granule = zones[id].kind->granule_units, eighth = (last_extent(&zones[id])->end - the_map.zone_first[id]) / 8;
+  return align_down(max_size(min_size(eighth, STEP_MAX_UNITS), granule), granule);
+}
+
+static atomic32 threads; /* relaxed: a hint */
+void zone_note_threads(uint32_t count) {
+  if (HAK_UNLIKELY(atomic32_load_relaxed(&threads) != count)) atomic32_store_relaxed(&threads, count);
+}
+
+/* Whether the program has locked whatever it will map, so that it is faulted in. Guarded by the arena's gate. */
+static bool maps_resident;
+
+/* How much is mapped at once. */
+static size_t ahead_units(zone_id_t id) {
+  size_t step = zone_step_units(id), there = last_extent(&zones[id])->end - the_map.zone_first[id];
+  size_t ahead = min_size(atomic32_load_relaxed(&threads) * (size_t)AHEAD_UNITS_EACH, min_size(there, AHEAD_MAX_UNITS));
+  if (HAK_LIKELY(ahead <= step) || maps_resident || os_mapping_is_limited()) return step;
+  return align_down(ahead, zones[id].kind->granule_units);
+}
+
+/* More than reaches `end`. false: that is no less, or the system refuses it. */
+static bool map_ahead(zone_id_t id, size_t end) {
+  size_t units = ahead_units(id), ahead = zones[id].mapped_to + units;
+  if (ahead <= end || map_to(id, ahead) != OS_MAPPED) return false;
+  if (units > zone_step_units(id) && page_is_resident(map_address((unit_t)ahead) - 1)) maps_resident = true;
+  return true;
+}
+
+/* By so many units. What is mapped beyond them is for the next steps. */
+static os_mapped_t grow_by(zone_id_t id, size_t units, bool may_map_ahead) {
+  unit_t first = last_extent(&zones[id])->end;
   size_t end = first + units;
-  bool goes_far = end > mapped_to && end < mapped_to + far_units && map_to(id, mapped_to + far_units) == OS_MAPPED;
-  os_mapped_t mapped = goes_far ? OS_MAPPED : map_to(id, end);
+  bool is_ahead = may_map_ahead && end > zones[id].mapped_to && map_ahead(id, end);
+  os_mapped_t mapped = is_ahead ? OS_MAPPED : map_to(id, end);
   if (mapped != OS_MAPPED) return mapped;
   const zone_kind_t *kind = zones[id].kind;
   if (kind->wants_huge_pages != NULL && kind->wants_huge_pages(first, units, zone_used_units(id)))
@@ -222,15 +256,12 @@ static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units) {
   const zone_kind_t *kind = zones[id].kind;
   size_t granule = kind->granule_units;
   size_t needed = align_up(aligned + units - last->end, granule);
-  size_t far = min_size((last->end - the_map.zone_first[id]) / 8, STEP_MAX_UNITS);
-  size_t step = kind->step_units != NULL ? kind->step_units(far, zone_used_units(id)) : far;
-  step = align_down(max_size(step, granule), granule);
-  far = align_down(far, granule);
-  if (step > needed) {
-    if (grow_by(id, step, far) == OS_MAPPED) return OS_MAPPED;
-    far = 0; /* refused just now */
-  }
-  return grow_by(id, needed, far);
+  size_t step = zone_step_units(id);
+  if (kind->step_units != NULL)
+    step = align_down(max_size(kind->step_units(step, zone_used_units(id)), granule), granule);
+  if (step <= needed) return grow_by(id, needed, true);
+  return grow_by(id, step, true) == OS_MAPPED ? OS_MAPPED
+                                              : grow_by(id, needed, false); /* to go far was refused just now */
 }
 
 unit_t zone_grow(zone_id_t zone, size_t units, size_t align_units) {

@@ -89,6 +89,10 @@ void zone_cut(unit_t first, size_t units);
 /* Makes units free that no run holds, joined with free neighbours. */
 void zone_join(unit_t first, size_t units);
 
+/* How many threads have a heap: the more, the more is mapped at once. Needs no gate. */
+void zone_note_threads(uint32_t count);
+/* By how much it grows at the most, where less is needed: an eighth of what is there. */
+size_t zone_step_units(zone_id_t zone);
 /* Grows so that there are `units` at that alignment at the end, and says where: by an
  * eighth of what is there, or by what is needed if the system refuses that. 0 if it
  * refuses that as well. */

@@ -14,9 +14,11 @@
 
 HAK_C_BEGIN
 
-/* Whether this is one of those, of whom there is one in `every`. Thread-safe; relaxed: it matters little whose turn it is exactly. */
+/* Whether the one with that number is one of those, of whom there is one in `every`. */
+HAK_INLINE bool turn_is_among(uint32_t number, uint32_t every) { return number * 0x9E3779B1u < UINT32_MAX / every; }
+/* The same for who comes next. Thread-safe; relaxed: it matters little whose turn it is exactly. */
 HAK_INLINE bool turn_has_come(atomic32 *turns, uint32_t every) {
-  return atomic32_add_relaxed(turns, 1) * 0x9E3779B1u < UINT32_MAX / every;
+  return turn_is_among(atomic32_add_relaxed(turns, 1), every);
 }
 
 HAK_C_END

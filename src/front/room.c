@@ -4,12 +4,14 @@
 #include "../arena/arena.h"
 #include "../arena/dense.h"
 #include "../arena/pages.h"
+#include "../base/turns.h"
 #include "../slab/pool.h"
 #include "bell.h"
 #include "capacity.h"
 
-/* Of the blocks that may be looked at again, one in so many is, by so many pages; the last units count. */
-enum { LOOK_EVERY = 8, PAGES = 2, UNITS_REMEMBERED = 1024 };
+/* Of the blocks that may be looked at again, one in so many is, by so many pages; the last units count. Of more than a few
+ * threads each looks at fewer: to look takes a lock of all mappings, for which whoever maps some waits. */
+enum { LOOK_EVERY = 8, LOOK_THREADS = 4, PAGES = 2, UNITS_REMEMBERED = 1024 };
 
 /* That of the magazines of large blocks of heaps that are counted. Relaxed: a sum that is looked at as an estimate. */
 static atomic64 large_capacity_bytes;
@@ -112,5 +114,6 @@ void room_look_now(heap_t *heap, unsigned size_class, void *block) {
 }
 
 void room_look_again(heap_t *heap, unsigned size_class, void *block) {
-  if (heap->looks++ % LOOK_EVERY == 0) room_look_now(heap, size_class, block);
+  uint32_t every = LOOK_EVERY * (uint32_t)max_size(1, pool_attached_count() / LOOK_THREADS);
+  if (turn_is_among(heap->looks++, every)) room_look_now(heap, size_class, block);
 }

@@ -56,6 +56,12 @@ size_t os_address_space_limit(void) {
   return (size_t)limit.rlim_cur;
 }
 
+bool os_mapping_is_limited(void) {
+  struct rlimit limit;
+  return !os_is_unfiltered() || os_address_space_limit() != SIZE_MAX || getrlimit(RLIMIT_DATA, &limit) != 0 ||
+         limit.rlim_cur != RLIM_INFINITY;
+}
+
 size_t os_physical_memory(void) {
   struct sysinfo info;
   return sysinfo(&info) == 0 ? (size_t)info.totalram * info.mem_unit : 0;

@@ -31,6 +31,8 @@ size_t os_page_bytes(void);
 /* Upper bound that the process has for its address space (RLIMIT_AS), or
  * SIZE_MAX. */
 size_t os_address_space_limit(void);
+/* Whether the process has one for that, or for what it may map and write to (RLIMIT_DATA), or nobody says. */
+bool os_mapping_is_limited(void);
 /* Memory of the machine, in bytes. */
 size_t os_physical_memory(void);
 /* Nodes of the machine's memory (NUMA) that the process may use, 1 where nobody says how many,

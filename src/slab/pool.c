@@ -3,7 +3,6 @@
 
 #include "../arena/arena.h"
 #include "../arena/metadata.h"
-#include "../arena/shelf.h"
 #include "../os/os.h"
 #include "pool_fork.h"
 #include "pool_node.h"
@@ -35,7 +34,7 @@ bool pool_enter_within(int milliseconds) {
 }
 bool pool_enter_soon(void) { return pool_enter_within(0); }
 void pool_leave(void) {
-  shelf_open(pool_attached_count() > SHELF_FEW_THREADS);
+  arena_note_threads(pool_attached_count());
   gate_leave(&pool_gate);
 }
 

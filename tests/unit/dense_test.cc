@@ -159,8 +159,8 @@ TEST_F(Dense, ANewStepStaysAsItBegan) {
   ASSERT_NE(much, 0u);
   arena_give_clean(step, 2 * SUPERSLAB_UNITS); /* as if it had never been used */
   ASSERT_EQ(map_superslab(step / SUPERSLAB_UNITS)->used, 0u) << "the test is void";
-  dense_grows_again(step, 1);
-  EXPECT_FALSE(map_wants_huge_page(step / SUPERSLAB_UNITS));
+  size_t superslab;
+  EXPECT_FALSE(dense_is_growth(step, 1, &superslab));
 }
 
 /* They lie elsewhere, and may be hardly used. */
@@ -204,7 +204,17 @@ class WideBlocks : public Dense {
     for (size_t at = 0; at + block_bytes <= kUnits * UNIT_BYTES; at += block_bytes)
       std::memset(map_address(run_) + at, 1, used_bytes);
   }
-  bool GrowthGetsThem() { return dense_wants_huge_pages(run_ + kUnits, kUnits, kUsed); }
+  /* What whoever takes a run does before the zone grows. Returns whether there was anything to ask. */
+  static bool Ask() {
+    dense_question_t question;
+    if (!dense_asks(&question, kUnits, kUsed)) return false;
+    dense_hear(dense_is_resident(&question), kUsed);
+    return true;
+  }
+  bool GrowthGetsThem() {
+    Ask();
+    return dense_wants_huge_pages(run_ + kUnits, kUnits, kUsed);
+  }
 
   unit_t run_ = 0;
 };
@@ -248,11 +258,42 @@ TEST_F(WideBlocks, AWitnessIsShort) {
   EXPECT_EQ(dense_step_units(kStep, 9 * kUsed), kStep) << "few blocks are wide";
   EXPECT_EQ(dense_step_units(kStep, kUsed), kUnits) << "nobody knows yet";
   EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed));
+  EXPECT_TRUE(Ask());
   EXPECT_EQ(dense_step_units(kStep, kUsed), kUnits) << "it is not used";
   EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed));
   Uses(UNIT_BYTES, UNIT_BYTES);
+  EXPECT_TRUE(Ask());
   EXPECT_EQ(dense_step_units(kStep, kUsed), kStep);
   EXPECT_EQ(dense_step_units(kUnits / 2, kUsed), kUnits / 2);
+}
+
+/* The system is asked with the gate open: each call is a moment at which its holder may lose the processor. */
+TEST_F(WideBlocks, AreNotAskedForBehindTheGate) {
+  Uses(UNIT_BYTES, UNIT_BYTES);
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed));
+  dense_question_t question;
+  const uint64_t before = atomic64_load_relaxed(&os_calls.mincore);
+  ASSERT_TRUE(dense_asks(&question, kUnits, kUsed));
+  EXPECT_FALSE(dense_asks(&question, kUnits, kUsed)) << "the witness is being heard";
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed)) << "others grow meanwhile";
+  dense_hear(true, kUsed);
+  EXPECT_TRUE(dense_wants_huge_pages(run_, kUnits, kUsed));
+  EXPECT_EQ(atomic64_load_relaxed(&os_calls.mincore), before);
+}
+
+/* As a program has it: its heap grows, and then once more. */
+TEST_F(WideBlocks, AreAskedForAsTheZoneGrows) {
+  const unit_t much = arena_take(ZONE_SMALL, kUsed, 1, nullptr);
+  ASSERT_NE(much, 0u);
+  EXPECT_FALSE(dense_wants_huge_pages(much, kUnits, kUsed));
+  const uint64_t before = atomic64_load_relaxed(&os_calls.mincore);
+  const extent_t *extent = zone_extent(much);
+  const size_t more = extent->end - extent->first;
+  const unit_t run = arena_take(ZONE_SMALL, more, 1, nullptr);
+  ASSERT_NE(run, 0u);
+  EXPECT_GT(atomic64_load_relaxed(&os_calls.mincore), before);
+  arena_give(run, more);
+  arena_give(much, kUsed);
 }
 
 }  // namespace

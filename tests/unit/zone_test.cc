@@ -111,7 +111,50 @@ TEST(Zone, IsUsedUpToWhatLiesInItsWay) {
   }));
 }
 
+/* Each mapping is a moment at which many may come to wait. */
+TEST(Zone, OfManyThreadsIsMappedByMore) {
+  expect_zero(hak_test::in_child([] {
+    arena_note_threads(40);
+    REQUIRE(begin());
+    REQUIRE(ahead() == 80 * SUPERSLAB_UNITS - kStep);
+    arena_note_threads(4000);
+    size_t mapped_to = zone_look(kZone)->mapped_to, there = mapped_to - the_map.zone_first[kZone];
+    while (zone_look(kZone)->mapped_to == mapped_to) REQUIRE(take(SUPERSLAB_UNITS) != 0);
+    REQUIRE(zone_look(kZone)->mapped_to == mapped_to + there); /* and no more than that */
+    hak__check_all();
+    return 0;
+  }));
+}
+
+/* It would be faulted in. The first time is one too many: nobody else says so. */
+TEST(Zone, OfWhoLocksWhatItMapsIsMappedByAsMuchAsEver) {
+  expect_zero(hak_test::in_child([] {
+    constexpr size_t kSmallHeap = 32 * SUPERSLAB_UNITS;
+    arena_note_threads(4000);
+    REQUIRE(arena_ready() && take(kSmallHeap) != 0);
+    if (mlockall(MCL_FUTURE) != 0) return 0;
+    while (ahead() == 0) REQUIRE(take(SUPERSLAB_UNITS) != 0);
+    REQUIRE(ahead() > kSmallHeap / 4);
+    size_t mapped_to = zone_look(kZone)->mapped_to;
+    while (zone_look(kZone)->mapped_to == mapped_to) REQUIRE(take(SUPERSLAB_UNITS) != 0);
+    REQUIRE(ahead() <= kSmallHeap / 4);
+    return 0;
+  }));
+}
+
 #if !defined(HAK_TEST_NO_LIMITS)
+TEST(Zone, WithinALimitIsMappedByAsMuchAsEver) {
+  for (int which : {RLIMIT_AS, RLIMIT_DATA})
+    expect_zero(hak_test::in_child([which] {
+      const rlimit limit = {HAK_GIB(1000), HAK_GIB(1000)};
+      arena_note_threads(4000);
+      REQUIRE(setrlimit(which, &limit) == 0);
+      REQUIRE(begin());
+      REQUIRE(ahead() <= kHeap / 8);
+      return 0;
+    }));
+}
+
 TEST(Zone, IsMappedAsFarAsIsNeededWhereMoreIsRefused) {
   expect_zero(hak_test::in_child([] {
     REQUIRE(begin());

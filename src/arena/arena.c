@@ -173,14 +173,12 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
     bool found = take_from_any(&r, zone), asks = r.question.count > 0;
     owes = found && r.dirty < units && kept_note_grown(units - r.dirty);
     HAK_ASSERT(!found || atomic32_load_relaxed(map_word(r.first)) == 0);
-    bool is_again = !found && stock_take_in(SIZE_MAX), waits = !found && may_wait && !asks && may_come(&patience);
+    bool is_missing = !found && !asks, is_again = is_missing && stock_take_in(SIZE_MAX),
+         waits = is_missing && may_wait && may_come(&patience);
     arena_leave();
     if (found) break;
-    if (asks) {
-      ask(&r);
-      continue;
-    }
-    if (is_again) continue;
+    if (asks) ask(&r);
+    if (asks || is_again) continue;
     if (has_shelf && unshelve_all() > 0) {
       has_shelf = false; /* what others put there meanwhile they may have */
       continue;

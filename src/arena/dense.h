@@ -29,15 +29,16 @@ size_t dense_free_in_slabs(void);
 size_t dense_unfilled_units(void);
 size_t dense_wide_units(void);
 
-/* What the system is to be asked before the zone grows, with the gate open: whether these pages of the witness, which are in use,
- * are resident. Who waited at the gate would wait for 16 system calls, and each is a moment at which a thread may lose its processor. */
+/* What the system is to be asked before the zone grows, with the gate open: whether these pages of the witness, which
+ * are in use, are resident. Behind the gate the others would wait for 16 system calls, and at the end of each a thread
+ * may lose its processor. */
 enum { DENSE_PROBES = 16 };
 typedef struct {
   unsigned count;
   char *pages[DENSE_PROBES];
 } dense_question_t;
-/* Whether that is to be asked before the small zone grows by so many units, with so many of it in use: the credit is less, and there is a witness, which has
- * been heard then. The arena's gate is held. */
+/* Whether that is to be asked before the small zone grows by so many units, with so many of it in use: the credit is
+ * less, and there is a witness, which has been heard then. The arena's gate is held. */
 bool dense_asks(dense_question_t *question, size_t units, size_t used_units);
 /* Whether what is in use of the witness is resident, but for a little. Asks the system; needs no gate. */
 bool dense_is_resident(const dense_question_t *question);

@@ -51,7 +51,7 @@ bool arena_ready(void) {
 
 void arena_note_threads(uint32_t count) {
   shelf_open(count > SHELF_FEW_THREADS);
-  zone_note_threads(count);
+  zone_note_threads(count > SHELF_FEW_THREADS ? count : 0);
 }
 
 /* ---- Taking ------------------------------------------------------------------------*/
@@ -68,7 +68,7 @@ static unit_t find_dirty(size_t units, size_t align_units) {
 /* A request, and what it has got. */
 typedef struct {
   size_t units, align_units, dirty; /* how many of the units are dirty */
-  unit_t first;                     /* of them; 0: none were found     */
+  unit_t first;                     /* of them, if some were found     */
   dense_question_t question;
   bool has_asked;
 } request_t;

@@ -200,10 +200,15 @@ static os_mapped_t map_to(zone_id_t id, size_t end) {
   return mapped;
 }
 
-size_t zone_step_units(zone_id_t id) {
-  size_t granule = zones[id].kind->granule_units, eighth = (last_extent(&zones[id])->end - the_map.zone_first[id]) / 8;
-  return align_down(max_size(min_size(eighth, STEP_MAX_UNITS), granule), granule);
+/* From the zone's beginning to where the last extent ends. */
+static size_t reach(zone_id_t id) { return last_extent(&zones[id])->end - the_map.zone_first[id]; }
+/* At least one. */
+static size_t whole_granules(zone_id_t id, size_t units) {
+  size_t granule = zones[id].kind->granule_units;
+  return align_down(max_size(units, granule), granule);
 }
+
+size_t zone_step_units(zone_id_t id) { return whole_granules(id, min_size(reach(id) / 8, STEP_MAX_UNITS)); }
 
 static atomic32 threads; /* relaxed: a hint */
 void zone_note_threads(uint32_t count) {
@@ -213,19 +218,18 @@ void zone_note_threads(uint32_t count) {
 /* Whether the program has locked whatever it will map, so that it is faulted in. Guarded by the arena's gate. */
 static bool maps_resident;
 
-/* How much is mapped at once. */
-static size_t ahead_units(zone_id_t id) {
-  size_t step = zone_step_units(id), there = last_extent(&zones[id])->end - the_map.zone_first[id];
-  size_t ahead = min_size(atomic32_load_relaxed(&threads) * (size_t)AHEAD_UNITS_EACH, min_size(there, AHEAD_MAX_UNITS));
-  if (HAK_LIKELY(ahead <= step) || maps_resident || os_mapping_is_limited()) return step;
-  return align_down(ahead, zones[id].kind->granule_units);
+/* How much is mapped at once, instead of a step. */
+static size_t ahead_units(zone_id_t id, size_t step) {
+  size_t most = min_size(reach(id), AHEAD_MAX_UNITS);
+  size_t ahead = min_size(atomic32_load_relaxed(&threads) * (size_t)AHEAD_UNITS_EACH, most);
+  return ahead <= step || maps_resident || os_mapping_is_limited() ? step : whole_granules(id, ahead);
 }
 
 /* More than reaches `end`. false: that is no less, or the system refuses it. */
 static bool map_ahead(zone_id_t id, size_t end) {
-  size_t units = ahead_units(id), ahead = zones[id].mapped_to + units;
+  size_t step = zone_step_units(id), units = ahead_units(id, step), ahead = zones[id].mapped_to + units;
   if (ahead <= end || map_to(id, ahead) != OS_MAPPED) return false;
-  if (units > zone_step_units(id) && page_is_resident(map_address((unit_t)ahead) - 1)) maps_resident = true;
+  if (units > step && page_is_resident(map_address((unit_t)ahead) - 1)) maps_resident = true;
   return true;
 }
 
@@ -257,8 +261,7 @@ static os_mapped_t grow_last(zone_id_t id, size_t units, size_t align_units) {
   size_t granule = kind->granule_units;
   size_t needed = align_up(aligned + units - last->end, granule);
   size_t step = zone_step_units(id);
-  if (kind->step_units != NULL)
-    step = align_down(max_size(kind->step_units(step, zone_used_units(id)), granule), granule);
+  if (kind->step_units != NULL) step = whole_granules(id, kind->step_units(step, zone_used_units(id)));
   if (step <= needed) return grow_by(id, needed, true);
   return grow_by(id, step, true) == OS_MAPPED ? OS_MAPPED
                                               : grow_by(id, needed, false); /* to go far was refused just now */

@@ -89,7 +89,7 @@ void zone_cut(unit_t first, size_t units);
 /* Makes units free that no run holds, joined with free neighbours. */
 void zone_join(unit_t first, size_t units);
 
-/* How many threads have a heap: the more, the more is mapped at once. Needs no gate. */
+/* How many threads have a heap, 0 if few: the more, the more is mapped at once. Needs no gate. */
 void zone_note_threads(uint32_t count);
 /* By how much it grows at the most, where less is needed: an eighth of what is there. */
 size_t zone_step_units(zone_id_t zone);

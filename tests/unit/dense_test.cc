@@ -161,6 +161,10 @@ TEST_F(Dense, ANewStepStaysAsItBegan) {
   ASSERT_EQ(map_superslab(step / SUPERSLAB_UNITS)->used, 0u) << "the test is void";
   size_t superslab;
   EXPECT_FALSE(dense_is_growth(step, 1, &superslab));
+  const unit_t again = arena_take(ZONE_SMALL, 1, SUPERSLAB_UNITS, nullptr);
+  ASSERT_EQ(again, step) << "the test is void";
+  EXPECT_FALSE(map_wants_huge_page(step / SUPERSLAB_UNITS));
+  arena_give(again, 1);
 }
 
 /* They lie elsewhere, and may be hardly used. */

@@ -126,6 +126,19 @@ TEST(Zone, OfManyThreadsIsMappedByMore) {
   }));
 }
 
+/* And asks nothing. */
+TEST(Zone, OfFewThreadsIsMappedByAsMuchAsEver) {
+  expect_zero(hak_test::in_child([] {
+    arena_note_threads(4);
+    REQUIRE(arena_ready() && take(8 * SUPERSLAB_UNITS) != 0);
+    uint64_t before = atomic64_load_relaxed(&os_calls.mincore);
+    REQUIRE(take(SUPERSLAB_UNITS) != 0);
+    REQUIRE(ahead() == 0);
+    REQUIRE(atomic64_load_relaxed(&os_calls.mincore) == before);
+    return 0;
+  }));
+}
+
 #if !defined(HAK_TEST_NO_LIMITS) /* with sanitizers mlockall does nothing, and says that it has done it */
 /* It would be faulted in. The first time is one too many: nobody else says so. */
 TEST(Zone, OfWhoLocksWhatItMapsIsMappedByAsMuchAsEver) {

@@ -91,11 +91,11 @@ bool arena_has(size_t unit);
  * purge: all but `keep_bytes`; as the program asks, or for another reason. */
 size_t arena_tick(uint64_t now_ms);
 size_t arena_relieve_now(size_t freed_units);
-/* A block has grown by so many units: where that makes a new peak, dirty ones go for it, no more than they are.
- * Returns the bytes. */
+/* A block has grown by so many units: where that makes a new peak, dirty ones go for it, no more than they are. Where a thread
+ * attends, as much of them as arena_pay_owed has time for. Returns the bytes. */
 size_t arena_relieve_growth(size_t units);
-/* Of what has fallen, some that goes for what was taken elsewhere, no more than takes a millisecond. Returns the bytes; the rest is
- * for arena_tick. */
+/* Some of what is dirty goes for what was taken elsewhere, no more than takes a millisecond. Returns the bytes; the rest is for
+ * arena_tick. */
 size_t arena_pay_owed(void);
 size_t arena_yield(size_t freed_units);
 size_t arena_purge_for(tally_t reason, size_t keep_bytes);

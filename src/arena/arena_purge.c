@@ -73,11 +73,12 @@ size_t arena_relieve_now(size_t freed_units) {
 
 size_t arena_relieve_growth(size_t units) {
   if (!stock_enter_soon()) return 0;
-  size_t over = kept_over_lately(), dirty = dirty_units();
+  size_t over = min_size(kept_over_lately(), min_size(dirty_units(), units)), keep = dirty_units() - over;
+  bool is_owed = over > 0 && kept_owe_growth(over);
   arena_leave();
+  if (is_owed) return arena_pay_owed();
   if (over == 0) return 0;
-  return tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, min_size(over, units), PURGE_CALLS, keep_given,
-                                                 dirty - min_size(dirty, over)));
+  return tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, over, PURGE_CALLS, keep_given, keep));
 }
 
 void arena_keep(size_t bytes) {

@@ -57,6 +57,9 @@ size_t kept_unattended_surplus(void);
 /* So many clean units were taken. Whether some that are dirty are to go for them: those that stay because somebody attends, although
  * they and what is in use are more than lately was. */
 bool kept_note_grown(size_t clean_units);
+/* A block has grown by so many, which made a new peak: as many that are dirty are to go for it, whatever they stay for. false: nobody
+ * attends, and the caller has to see to it at once. */
+bool kept_owe_growth(size_t units);
 /* How many still are to; some have gone. They do not count as what had better stayed. */
 size_t kept_owed_units(void);
 void kept_note_paid(size_t purged_units);

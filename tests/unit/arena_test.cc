@@ -591,6 +591,38 @@ TEST_F(Arena, WhatALargeBlockOwesIsPaidByAndBy) {
   arena_attend(false);
 }
 
+/* Nor all of what goes for a block that has grown, whatever it stays for. */
+TEST_F(Arena, WhatABlockThatGrowsOwesIsPaidByAndBy) {
+  constexpr size_t kUnits = 960, kPart = 32;
+  for (const bool attended : {true, false}) {
+    SCOPED_TRACE(attended);
+    arena_purge(0);
+    arena_attend(attended);
+    std::vector<unit_t> runs;
+    for (size_t i = 0; i < 2 * kUnits / kPart; i++) runs.push_back(take(ZONE_SMALL, kPart));
+    for (int round = 0; round < 2; round++) {
+      for (size_t i = 0; i < runs.size(); i += 2) give(runs[i]);
+      for (size_t i = 0; round == 0 && i < runs.size(); i += 2) runs[i] = take(ZONE_SMALL, kPart);
+    }
+    const size_t dirty = arena_usage().dirty >> UNIT_SHIFT;
+    ASSERT_GE(dirty, kUnits);
+    const unit_t block = arena_take(ZONE_HUGE, kUnits, 1, nullptr); /* it does not fit into the gaps */
+    const size_t left = arena_usage().dirty >> UNIT_SHIFT;
+    ASSERT_GE(left, dirty - 4 * kPart);
+    arena_relieve_growth(kUnits);
+    const size_t then = arena_usage().dirty >> UNIT_SHIFT;
+    EXPECT_LT(then, left);
+    if (attended) {
+      EXPECT_GE(then, left - 4 * kPart);
+      for (size_t i = 0; i < kUnits / kPart; i++) arena_tick(os_now_ms());
+    }
+    EXPECT_LT(arena_usage().dirty >> UNIT_SHIFT, kUnits / 3);
+    arena_give(block, kUnits);
+    for (size_t i = 1; i < runs.size(); i += 2) give(runs[i]);
+  }
+  arena_attend(false);
+}
+
 /* Nobody has written there: the books of dirty memory do not know. */
 TEST_F(Arena, WhatGrowsByMuchDoesNotMoveWhereNoPagesLie) {
   unit_t run = 0;

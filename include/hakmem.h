@@ -160,8 +160,9 @@ HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
  * last block and their room is returned, frees of other threads' blocks that it has collected
  * are delivered, pages that lie wholly in free blocks of half-free slabs go to the system,
  * slabs of which three quarters are free to other threads, and free memory of the heap to the
- * system as far as there is more than the share that is kept: at least as much as the call has freed, and
- * 2 MiB more. Returns how many bytes the thread
+ * system as far as there is more than the share that is kept: as much as the call has freed and 2 MiB more, or, by
+ * the only thread there is, whatever there is, but 18 MiB at the most: of more than that the rest at the next call, or when it
+ * has grown old. Returns how many bytes the thread
  * had in its caches and free in its slabs and has no more, as hak_stats counts them: blocks as
  * large as they may be used, part of which may not have been resident. 0 if there was nothing.
  *

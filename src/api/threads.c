@@ -33,7 +33,7 @@ __attribute__((constructor(102))) static void find_next(void) {
 EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*body)(void *),
                           void *restrict argument) {
   if (atomic64_load_relaxed(&next_create) == 0) find_next();
-  background_create_fn *create = (background_create_fn *)atomic64_load_relaxed(&next_create);
+  own_thread_create_fn *create = (own_thread_create_fn *)atomic64_load_relaxed(&next_create);
   if (create == NULL) return EAGAIN;
   thread_watch();
   background_prepare();

@@ -329,6 +329,7 @@ bool arena_extend_large(unit_t first, size_t old_units, size_t new_units) {
 
 void arena_after_fork(void) {
   arena.has_forked = true;
+  arena_note_threads(1);
   purging_after_fork();
   shelf_after_fork();
 }

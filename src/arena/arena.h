@@ -87,7 +87,8 @@ bool arena_has(size_t unit);
  *   shelf; cheap when there is nothing to do.
  * relieve: what is dirty beyond the share that is kept, as much as the caller has just
  *   freed, an eighth more, and 4 MiB if no other thread is purging.
- * yield: the same for a caller that will not need it soon: whatever was reused lately.
+ * yield: the same for a caller that will not need it soon: whatever was reused lately, as much as
+ *   the caller says and 2 MiB.
  * purge: all but `keep_bytes`; as the program asks, or for another reason. */
 size_t arena_tick(uint64_t now_ms);
 size_t arena_relieve_now(size_t freed_units);

@@ -215,8 +215,8 @@ static void plan(char *base, size_t bytes, bool is_held) {
   the_map.remote_bits = (void *)parts[4];
   the_map.superslabs = (void *)parts[5];
   the_map.heaps = next;
-  /* A heap's record for each 34 KiB or so of the machine's memory: a thread costs
-   * the kernel more than that. */
+  /* A heap's record for each 16 to 32 KiB of the machine's memory: a thread costs the kernel
+   * as much at least. */
   the_map.heaps_end = next + bytes / 64;
   the_map.metadata = the_map.heaps_end + GUARD_BYTES;
   the_map.metadata_end = the_map.metadata + bytes / 64;

@@ -8,13 +8,13 @@
 #include "../front/strip.h"
 #include "../front/thread.h"
 #include "../os/os.h"
+#include "../os/own_thread.h"
 #include "../slab/pool.h"
 #include "../slab/tidy.h"
 #include "../support/config.h"
 #include "../support/error.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 
 enum {
@@ -155,23 +155,9 @@ static bool ends(void) {
   return is_left || !atomic32_cas_acq_rel(&background.runs, &nobody, 1);
 }
 
-/* Ours are those of the process's first thread: the one that starts us may be bound to its own. */
-static bool first_threads_processors(cpu_set_t *processors) {
-  return sched_getaffinity((pid_t)os_process_id(), sizeof *processors, processors) == 0;
-}
-#if defined(__GLIBC__) /* there it starts with them: choose_processors */
-static void take_processors(void) {}
-#else
-static void take_processors(void) {
-  cpu_set_t processors;
-  if (os_is_unfiltered() && first_threads_processors(&processors)) sched_setaffinity(0, sizeof processors, &processors);
-}
-#endif
-
 static void *run(void *unused) {
   (void)unused;
-  take_processors();
-  os_name_thread("hakmem-int");
+  own_thread_begins("hakmem-int");
   do {
     arena_attend(true);
     while (!work() && sleep_until_rung()) continue;
@@ -182,49 +168,6 @@ static void *run(void *unused) {
 }
 
 /* ---- Starting it -----------------------------------------------------------------*/
-
-/* Whether the calling thread has a realtime priority, which ours had better not have. */
-static bool is_realtime(void) {
-  struct sched_param priority;
-  int policy;
-  return pthread_getschedparam(pthread_self(), &policy, &priority) == 0 && (policy == SCHED_FIFO || policy == SCHED_RR);
-}
-
-static void choose_stack(pthread_attr_t *attributes) {
-  size_t bytes;
-  if (pthread_attr_getstacksize(attributes, &bytes) == 0 && bytes > STACK_BYTES)
-    pthread_attr_setstacksize(attributes, STACK_BYTES);
-}
-
-static void choose_schedule(pthread_attr_t *attributes) {
-  static const struct sched_param no_priority = {0};
-  if (!is_realtime()) return;
-  pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
-  pthread_attr_setschedpolicy(attributes, SCHED_OTHER);
-  pthread_attr_setschedparam(attributes, &no_priority);
-}
-
-#if defined(__GLIBC__) /* others cannot say so beforehand: take_processors */
-static void choose_processors(pthread_attr_t *attributes) {
-  cpu_set_t processors;
-  if (first_threads_processors(&processors)) pthread_attr_setaffinity_np(attributes, sizeof processors, &processors);
-}
-#else
-static void choose_processors(pthread_attr_t *attributes) { (void)attributes; }
-#endif
-
-static bool start_with(background_create_fn *create, bool chosen) {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  if (chosen) choose_stack(&attributes);
-  /* Under a filter without a call that the program's own threads do not take. */
-  if (chosen && os_is_unfiltered()) choose_schedule(&attributes), choose_processors(&attributes);
-  pthread_t thread;
-  bool created = create(&thread, &attributes, run, NULL) == 0;
-  pthread_attr_destroy(&attributes);
-  return created;
-}
 
 static bool was_refused_lately(void) {
   uint64_t refused_ms = atomic64_load_relaxed(&background.refused_ms);
@@ -255,7 +198,7 @@ void background_prepare(void) {
   if (!background_runs() && may_start() && os_is_unfiltered()) os_fence_all_threads();
 }
 
-void background_start(background_create_fn *create) {
+void background_start(own_thread_create_fn *create) {
   uint32_t nobody = 0;
   int saved_errno = errno;
   atomic32_store_seq(&background.has_news, 1); /* first: see ends */
@@ -265,8 +208,7 @@ void background_start(background_create_fn *create) {
     pthread_sigmask(SIG_SETMASK, &all, &before); /* it inherits them blocked; and no handler forks in between */
     if (atomic32_cas_acq_rel(&background.runs, &nobody, 1)) {
       background.program_mask = before;
-      /* Thread-local variables may need a larger stack, and the processors be others by now. */
-      if (!start_with(create, true) && !start_with(create, false)) {
+      if (!own_thread_start(create, STACK_BYTES, run)) {
         atomic64_add_relaxed(&os_calls.refused_threads, 1);
         atomic64_store_relaxed(&background.refused_ms, os_now_ms());
         atomic32_store_seq(&background.runs, 0);

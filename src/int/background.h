@@ -21,21 +21,15 @@
 #ifndef HAK_BACKGROUND_H
 #define HAK_BACKGROUND_H
 
-#include "../base/base.h"
-
-#include <pthread.h>
+#include "../os/own_thread.h"
 
 HAK_C_BEGIN
-
-/* pthread_create(3), as the next library in order has it. */
-typedef int background_create_fn(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
-                                 void *argument);
 
 /* Before the program starts a thread: prepares what costs much more when there are several. */
 void background_prepare(void);
 /* The program has just started a thread by `create`. Starts ours by it, if there is none.
  * Leaves errno as it is. */
-void background_start(background_create_fn *create);
+void background_start(own_thread_create_fn *create);
 /* In a forked child, before anything else of this layer. */
 void background_after_fork(void);
 

@@ -9,6 +9,7 @@
 #include "../region/region.h"
 #include "../slab/depot.h"
 #include "../slab/orphanage.h"
+#include "../slab/pool.h"
 #include "../slab/purge.h"
 #include "../slab/remote.h"
 #include "../slab/slab.h"
@@ -54,11 +55,16 @@ static size_t give_heap(void) {
   return bytes;
 }
 
+/* What others have reused lately they may want again. Of one thread there is nobody else who will give it back. */
+static size_t yields(size_t freed_bytes) {
+  return pool_attached_count() > 1 ? min_size(freed_bytes >> UNIT_SHIFT, IDLE_YIELDS) : IDLE_YIELDS;
+}
+
 /* A thread may have caches of regions, and nothing else. */
 size_t idle(void) {
   size_t bytes = region_thread_flush();
   bytes += give_heap();
-  arena_yield(min_size(bytes >> UNIT_SHIFT, IDLE_YIELDS));
+  arena_yield(yields(bytes));
   bell_ring(); /* slabs of others may have got blocks back */
   return bytes;
 }

@@ -1,6 +1,7 @@
 /*
- * The system, as the allocator sees it. This layer makes the only system
- * calls of the library; another platform is other files for those that include linux.h.
+ * The system, as the allocator sees it. This layer makes the only system calls of the library, but those that
+ * POSIX threads make (pthread.h, signal masks); another platform is other files for those that include linux.h, and for
+ * nodes.c and own_thread.c.
  *
  * Addresses and lengths are multiples of os_page_bytes() unless said
  * otherwise. Every function may fail, says so in its result and leaves errno

@@ -151,6 +151,23 @@ TEST_F(Idle, SaysHowMuchItWas) {
   EXPECT_EQ(hak_test::used_bytes(), 0u);
 }
 
+/* Whatever it had, and however long ago: nobody else comes by. A call does a bounded amount. */
+TEST_F(Idle, OfALoneThreadAllGoesInSomeCalls) {
+  constexpr std::size_t kBlock = HAK_MIB(1), kBlocks = 64;
+  std::vector<void *> blocks(kBlocks);
+  for (int round = 0; round < 2; round++) { /* the second time it was reused, and may stay */
+    for (void *&block : blocks) std::memset(block = hak_malloc(kBlock), 1, kBlock);
+    for (void *block : blocks) hak_free(block);
+  }
+  hak_thread_idle();
+  const std::size_t dirty = stats().dirty_free;
+  ASSERT_GT(dirty, HAK_MIB(30)) << "the test is void, or a call takes too long";
+  EXPECT_EQ(hak_thread_idle(), 0u);
+  EXPECT_LE(stats().dirty_free, dirty - HAK_MIB(16));
+  for (int i = 0; i < 4; i++) hak_thread_idle();
+  EXPECT_LE(stats().dirty_free, HAK_MIB(4)) << "but for what is kept";
+}
+
 TEST_F(Idle, DeliversWhatWasFreedOfOthers) {
   std::vector<void *> blocks;
   for (int i = 0; i < 100; i++) blocks.push_back(hak_malloc(64));

@@ -139,6 +139,18 @@ TEST(Zone, OfFewThreadsIsMappedByAsMuchAsEver) {
   }));
 }
 
+/* It has one thread, whatever its parent had. */
+TEST(Zone, OfAForkedChildIsMappedByAsMuchAsOfOneThread) {
+  expect_zero(hak_test::in_child([] {
+    arena_note_threads(4000);
+    arena_after_fork(); /* as in the child of a child */
+    REQUIRE(arena_ready() && take(8 * SUPERSLAB_UNITS) != 0);
+    REQUIRE(take(SUPERSLAB_UNITS) != 0);
+    REQUIRE(ahead() == 0);
+    return 0;
+  }));
+}
+
 #if !defined(HAK_TEST_NO_LIMITS) /* with sanitizers mlockall does nothing, and says that it has done it */
 /* It would be faulted in. The first time is one too many: nobody else says so. */
 TEST(Zone, OfWhoLocksWhatItMapsIsMappedByAsMuchAsEver) {

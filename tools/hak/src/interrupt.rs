@@ -16,6 +16,9 @@ use crate::sampling;
 
 const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
+/// What is said where it ends a measurement.
+pub const SHOWN: &str = "hak: interrupted; shown is what was measured until then";
+
 static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 

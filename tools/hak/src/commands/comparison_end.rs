@@ -4,6 +4,7 @@
 use crate::allocators::{SHIPPED, SYSTEM};
 use crate::commands::exports::Exports;
 use crate::failure::{INTERRUPTED, LIMIT_EXCEEDED, SOMETHING_FAILED};
+use crate::interrupt;
 use crate::limits::{Judgement, Limit};
 use crate::output::say;
 use crate::report;
@@ -21,7 +22,7 @@ pub fn show(results: &Results, exports: &Exports, limits: &[Limit]) -> u8 {
     }
     code = code.max(exports.write(&[results]));
     if results.state == State::Interrupted {
-        say("hak: interrupted; shown is what was measured until then");
+        say(interrupt::SHOWN);
         return INTERRUPTED;
     }
     let was_compared = |row: &Row| row.not_run.is_none() && row.alone.is_none();

@@ -18,15 +18,19 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     let mut text = text::text(&facts);
     let mut value = serde_json::to_value(&facts)?;
     let mut has_failed = facts.damage.is_some();
+    let (mut interrupted, mut failed) = (false, Ok(()));
     if arguments.settings {
         interrupt::watch()?;
-        let (_, replayed) = settings::replay(&trace, arguments.library.as_deref(), arguments.rounds)?;
-        let Some(replayed) = replayed else {
-            return Ok(INTERRUPTED);
-        };
-        has_failed |= replayed.iter().any(|one| one.failure.is_some());
-        value["settings"] = serde_json::to_value(&replayed)?;
-        text += &format!("\nReplayed under hakmem with other settings:\n{}", table("setting", &replayed));
+        match settings::replay(&trace, arguments.library.as_deref(), arguments.rounds) {
+            Ok((replayed, was_interrupted)) => {
+                interrupted = was_interrupted;
+                has_failed |= replayed.iter().any(|one| one.failure.is_some());
+                value["settings"] = serde_json::to_value(&replayed)?;
+                text += &format!("\nReplayed under hakmem with other settings:\n{}", table("setting", &replayed));
+            }
+            // The facts are there all the same.
+            Err(error) => failed = Err(error),
+        }
     }
     if let Some(json) = &json {
         json.write(format!("{value:#}\n").as_bytes())?;
@@ -38,6 +42,11 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     }
     if let Some(damage) = &facts.damage {
         output::say(format_args!("hak: {damage}; what is before that place is shown"));
+    }
+    failed?;
+    if interrupted {
+        output::say(interrupt::SHOWN);
+        return Ok(INTERRUPTED);
     }
     Ok(if has_failed { SOMETHING_FAILED } else { 0 })
 }

@@ -26,9 +26,7 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     let file = helpers.directory().join("plan");
     let plan = plan::make(&trace, &file)?;
     let stage = Stage { helpers: &helpers, plan: &file, touch: arguments.touch };
-    let Some(all) = stage.run(&allocators, arguments.rounds) else {
-        return Ok(INTERRUPTED);
-    };
+    let (all, interrupted) = stage.run(&allocators, arguments.rounds);
     let (calls, threads) = (plan.events, plan.threads);
     let plural = if threads == 1 { "thread" } else { "threads" };
     let text = format!("{}: {calls} calls of {threads} {plural}\n{}", shown(&plan.command), table("allocator", &all));
@@ -45,6 +43,10 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     if let Some(damage) = &plan.damage {
         output::say(format_args!("hak: {damage}; what is before that place was replayed"));
     }
+    if interrupted {
+        output::say(interrupt::SHOWN);
+        return Ok(INTERRUPTED);
+    }
     let has_failed = plan.damage.is_some() || all.iter().any(|one| one.failure.is_some());
     Ok(if has_failed { SOMETHING_FAILED } else { 0 })
 }
@@ -58,8 +60,8 @@ pub fn table(head: &str, all: &[Replayed]) -> String {
     let first = all.iter().find_map(|one| one.seconds().zip(one.peak_mib()));
     for one in all {
         let (Some(seconds), Some(peak), Some(first)) = (one.seconds(), one.peak_mib(), first) else {
-            let reason = one.failure.as_deref().unwrap_or("it was not run");
-            let _ = writeln!(out, "{:<width$} failed: {reason}", one.name);
+            let reason = one.failure.as_ref().map_or("not run".into(), |reason| format!("failed: {reason}"));
+            let _ = writeln!(out, "{:<width$} {reason}", one.name);
             continue;
         };
         let ratio = |value: f64, base: f64| if base > 0.0 { format!("{:.2}", value / base) } else { "-".into() };

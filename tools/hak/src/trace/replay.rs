@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::allocators::Allocator;
 use crate::helpers::Helpers;
+use crate::interrupt;
 use crate::measure::{self, Ran, Stop, describe_end};
 use crate::process::Job;
 use crate::proof::Proof;
@@ -74,8 +75,9 @@ impl Stage<'_> {
         Job { command: words.to_vec(), ..Job::default() }
     }
 
-    /// Each one once with proof, which does not count, and then all in turn, round by round. None: interrupted.
-    pub fn run(&self, allocators: &[Allocator], rounds: u32) -> Option<Vec<Replayed>> {
+    /// Each one once with proof, which does not count, and then all in turn, round by round. Whether it was interrupted
+    /// comes with what there is then.
+    pub fn run(&self, allocators: &[Allocator], rounds: u32) -> (Vec<Replayed>, bool) {
         let mut all = Vec::new();
         for allocator in allocators {
             let mut replayed = Replayed {
@@ -87,7 +89,7 @@ impl Stage<'_> {
                 rounds: Vec::new(),
                 failure: None,
             };
-            match measure::prove(self.helpers, self.job(), allocator, &[]) {
+            match self.may_begin().and_then(|()| measure::prove(self.helpers, self.job(), allocator, &[])) {
                 Ok(proven) => match (proven.proof, read(&proven.ran)) {
                     (Ok(proof), Ok((_, calls, refused))) => {
                         replayed.proof = Some(proof);
@@ -97,7 +99,7 @@ impl Stage<'_> {
                     (_, Err(reason)) => replayed.failure = Some(reason),
                 },
                 Err(Stop::Failed(reason)) => replayed.failure = Some(reason),
-                Err(Stop::Interrupted) => return None,
+                Err(Stop::Interrupted) => return (all, true),
             }
             all.push(replayed);
         }
@@ -109,15 +111,21 @@ impl Stage<'_> {
                 if replayed.failure.is_some() {
                     continue;
                 }
-                let ran = measure::run(self.helpers, self.job(), &allocators[index], &[]);
+                let ran =
+                    self.may_begin().and_then(|()| measure::run(self.helpers, self.job(), &allocators[index], &[]));
                 match ran.and_then(|ran| read(&ran).map_err(Stop::Failed)) {
                     Ok((round, ..)) => replayed.rounds.push(round),
                     Err(Stop::Failed(reason)) => replayed.failure = Some(reason),
-                    Err(Stop::Interrupted) => return None,
+                    Err(Stop::Interrupted) => return (all, true),
                 }
             }
         }
-        Some(all)
+        (all, false)
+    }
+
+    /// A run may be over before anybody looks.
+    fn may_begin(&self) -> Result<(), Stop> {
+        if interrupt::requested() { Err(Stop::Interrupted) } else { Ok(()) }
     }
 }
 

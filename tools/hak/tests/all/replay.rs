@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 //! `hak replay`: a trace is made again, call for call, and takes as much memory as the program took.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use crate::common::{BINARY, cc, hak, library, strace_works};
+use crate::common::{BINARY, cc, hak, interrupt, library, strace_works};
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -275,6 +277,54 @@ fn other_settings_are_replayed() {
     for setting in ["as it is", "HAKMEM_PROFILE=memory", "HAKMEM_INT=off", "HAKMEM_SOFT_LIMIT=", "no huge pages"] {
         shown.get_output().stdout.windows(setting.len()).find(|part| *part == setting.as_bytes()).expect(setting);
     }
+}
+
+/// Interrupted once a round has been run: its error output, its standard output, and what it has written. Runs are far
+/// shorter than the time after which a waiting tool looks up.
+fn interrupted(words: &[&str]) -> (String, String, Value) {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = traced(directory.path(), &["none"]);
+    let (json, temporary) = (directory.path().join("json"), directory.path().join("temporary"));
+    fs::create_dir(&temporary).unwrap();
+    let mut command = Command::new(BINARY);
+    command.args(words).args(["--rounds", "1000", "--json"]).arg(&json).arg(&trace);
+    command.env("TMPDIR", &temporary).env_remove("LD_PRELOAD").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut hak = command.spawn().unwrap();
+    let has_plan = || fs::read_dir(&temporary).unwrap().any(|made| made.unwrap().path().join("plan").exists());
+    let children = format!("/proc/{0}/task/{0}/children", hak.id());
+    let mut seen = HashSet::new();
+    // With a plan: the proof, the first round, and one more.
+    while seen.len() < 3 {
+        assert!(hak.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::sleep(Duration::from_millis(1));
+        if has_plan() {
+            seen.extend(fs::read_to_string(&children).unwrap().split_whitespace().map(String::from));
+        }
+    }
+    interrupt(&hak);
+    let asked = Instant::now();
+    let output = hak.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(asked.elapsed() < Duration::from_secs(2));
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stderr), text(output.stdout), crate::common::json(&json))
+}
+
+#[test]
+fn an_interrupted_replay_shows_and_keeps_what_was_measured() {
+    let (said, shown, kept) = interrupted(&["replay", "--allocators", "glibc"]);
+    assert!(said.contains("interrupted; shown is what was measured until then"), "{said}");
+    assert!(shown.contains("\nglibc "), "{shown}");
+    assert!(!kept["allocators"][0]["rounds"].as_array().unwrap().is_empty(), "{kept}");
+}
+
+#[test]
+fn an_interrupted_explanation_is_shown_and_kept() {
+    let library = library();
+    let (said, shown, kept) = interrupted(&["explain", "--settings", "--library", library.to_str().unwrap()]);
+    assert!(said.contains("interrupted; shown is what was measured until then"), "{said}");
+    assert!(shown.contains("events of") && shown.contains("\nas it is "), "{shown}");
+    assert!(kept["events"].as_u64().unwrap() > 0 && kept["settings"][0]["proof"].is_object(), "{kept}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -48,6 +48,11 @@ pub fn strace_works() -> bool {
     let mut command = Command::new("strace");
     command.args(["-qq", "-e", "trace=none", "true"]).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+/// As Ctrl-C does; SIGINT itself is ignored where the tests are in the background of a script.
+pub fn interrupt(hak: &Child) {
+    assert!(Command::new("kill").arg(hak.id().to_string()).status().unwrap().success());
 }
 
 /// Compiles C.

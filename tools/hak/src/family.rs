@@ -15,6 +15,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use crate::inspect::target::{printable, text};
+use crate::interrupt::is_ignored;
 use crate::output::say;
 use crate::sampling;
 
@@ -134,14 +135,6 @@ fn hand_on(program: Pid, origin: &Origin) {
     }
     if let Some(signal) = Signal::from_named_raw(origin.signal) {
         let _ = kill_process(program, signal);
-    }
-}
-
-fn is_ignored(signal: i32) -> bool {
-    // SAFETY: sigaction only fills in the old action, for which all zeros are a value.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -25,24 +25,29 @@ static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// A limit of the size of files is an error like any other, and no end of hak. Where the signal is ignored it is one already;
 /// programs that hak becomes or starts have it as it was.
 pub fn outlive_size_limits() {
-    // SAFETY: a sigaction may be all zeroes, and is filled by the call.
-    let is_ignored = unsafe {
-        let mut now: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGXFSZ, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == libc::SIG_IGN
-    };
-    if !is_ignored {
+    if !is_ignored(libc::SIGXFSZ) {
         let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default()); // or hak ends as any program does
     }
 }
 
-/// From now on the first of these signals only sets a flag; a second one ends the tool at once.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: sigaction only fills in the old action, for which all zeros are a value.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// From now on the first of these signals only sets a flag; a second one ends the tool at once. What is ignored stays so,
+/// as nohup needs it.
 pub fn watch() -> Result<()> {
     // By the handler itself, so that it is set before a child that the same Ctrl-C ends has been waited for.
     let flag = REQUESTED.get_or_init(Arc::default);
-    for signal in SIGNALS {
+    let taken = || SIGNALS.into_iter().filter(|signal| !is_ignored(*signal));
+    for signal in taken() {
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
-    let mut signals = Signals::new(SIGNALS)?;
+    let mut signals = Signals::new(taken())?;
     std::thread::spawn(move || {
         if signals.forever().nth(1).is_some() {
             end_at_once();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::suites::{Suite, row, row_named};
-use crate::common::{BINARY, column, hak, json, samples, write_script};
+use crate::common::{BINARY, column, hak, interrupt, json, samples, write_script};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -293,7 +293,7 @@ fn an_interrupted_run_keeps_what_was_measured() {
     let second_row = lines.by_ref().map(Result::unwrap).find(|line| line.contains("2/2 endless"));
     assert!(second_row.is_some());
     std::thread::sleep(std::time::Duration::from_millis(200));
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    interrupt(&child);
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{BINARY, assert_self_contained, cc, column, hak, hakmem, json, samples};
+use crate::common::{BINARY, assert_self_contained, cc, column, hak, hakmem, interrupt, json, samples};
 use assert_cmd::assert::Assert;
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -211,6 +211,20 @@ fn peers_lists_what_is_there_and_how_to_get_the_rest() {
         .stdout(contains("glibc").and(contains("missing: mimalloc3")).and(contains("bench/peers/README.md")));
 }
 
+/// As nohup does it, for a session that ends.
+#[test]
+fn a_signal_that_is_ignored_interrupts_nothing() {
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=HUP", BINARY, "compare", "--rounds", "3", "--allocators", "glibc"]);
+    command.args(["--", "sleep", "0.05"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.by_ref().map(Result::unwrap).any(|line| line == "round 1 of 3"));
+    assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+    lines.for_each(drop);
+    assert!(child.wait().unwrap().success());
+}
+
 #[test]
 fn an_interrupted_comparison_shows_and_keeps_what_was_measured() {
     let directory = tempfile::tempdir().unwrap();
@@ -226,7 +240,7 @@ fn an_interrupted_comparison_shows_and_keeps_what_was_measured() {
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(lines.by_ref().map(Result::unwrap).any(|line| line == "round 3 of 1000"));
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    interrupt(&child);
     lines.for_each(drop);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));

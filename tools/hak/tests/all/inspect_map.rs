@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::heaps::{Running, heap_program, preloaded};
-use crate::common::{BINARY, assert_self_contained, hak, json, library};
+use crate::common::{BINARY, assert_self_contained, hak, interrupt, json, library};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -159,10 +159,6 @@ fn watching(pid: &str, page: &Path) -> Child {
     let mut command = Command::new(BINARY);
     command.args(["inspect", pid, "--every", "50ms", "--count", "1000", "--html"]).arg(page);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn interrupt(hak: &Child) {
-    assert!(Command::new("kill").args(["-INT", &hak.id().to_string()]).status().unwrap().success());
 }
 
 fn said(hak: Child) -> (Option<i32>, String) {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::common::suites::{Suite, row};
-use crate::common::{BINARY, hak, json};
+use crate::common::{BINARY, hak, interrupt, json};
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -93,7 +93,7 @@ fn rounds(results: &Value, row: usize, column: usize) -> Vec<u64> {
 
 #[test]
 fn it_goes_on_after_ctrl_c_and_after_a_crash() {
-    for (signal, state) in [("-INT", "interrupted"), ("-KILL", "running")] {
+    for (signal, state) in [("-TERM", "interrupted"), ("-KILL", "running")] {
         let stopped = Stopped::new();
         stopped.stop(signal);
         let before = json(&stopped.suite.results());
@@ -123,7 +123,7 @@ fn it_goes_on_after_ctrl_c_and_after_a_crash() {
 #[test]
 fn a_row_that_was_interrupted_half_way_is_measured_anew() {
     let stopped = Stopped::new();
-    stopped.stop("-INT");
+    stopped.stop("-TERM");
     let file = stopped.suite.results();
     let mut results = json(&file);
     let mut half = results["rows"][0]["columns"][0]["samples"][0].clone();
@@ -141,7 +141,7 @@ fn a_row_that_was_interrupted_half_way_is_measured_anew() {
 fn the_time_that_there_is_for_it_is_of_all_parts() {
     for (spent, expected) in [(0.0, 4), (1e6, 1)] {
         let stopped = Stopped::new();
-        stopped.stop("-INT");
+        stopped.stop("-TERM");
         let file = stopped.suite.results();
         let mut results = json(&file);
         results["plan"] = serde_json::json!({"least": 1, "most": 4, "budget": {"secs": 3600, "nanos": 0}});
@@ -166,7 +166,7 @@ fn there_are_no_more_rounds_than_rows_have() {
 #[test]
 fn what_has_changed_since_is_a_reason_not_to() {
     let stopped = Stopped::new();
-    stopped.stop("-INT");
+    stopped.stop("-TERM");
     let file = stopped.suite.results();
     let results = json(&file);
     let refused = |change: &dyn Fn(&mut Value), reason: &str| {
@@ -201,7 +201,7 @@ fn a_file_that_is_still_written_is_left_alone() {
     let (mut child, _lines) = stopped.start();
     let said = format!("process {} is measuring for it", child.id());
     stopped.resume().assert().code(2).stderr(contains(said));
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    interrupt(&child);
     child.wait().unwrap();
     fs::remove_file(stopped.path("wait")).unwrap();
     stopped.resume().assert().success();

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::common::suites::{Suite, row};
-use crate::common::{BINARY, assert_self_contained, hak, json, write_script};
+use crate::common::{BINARY, assert_self_contained, hak, interrupt, json, write_script};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -87,18 +87,16 @@ fn a_sweep_goes_on_where_it_was_interrupted() {
         format!("while test -e {} && test $1 -gt 128 && test $1 -lt 1024; do sleep 0.05; done\n", wait.display());
     write_script(&curve, &CURVE.replacen('\n', &format!("\n{waits}"), 1));
     fs::write(&wait, "").unwrap();
-    let child = Command::new(BINARY)
+    let mut child = Command::new(BINARY)
         .args(suite.arguments())
         .args(["--rounds", "2"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let id = child.id().to_string();
-    let mut child = child;
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
     assert!(lines.any(|line| line.unwrap().contains("between two values")));
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    interrupt(&child);
     child.wait().unwrap();
     fs::remove_file(&wait).unwrap();
     let before = json(&suite.results());

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::heaps::{NOBODY, Running, heap_program, preloaded};
-use crate::common::{BINARY, cc, hak, library};
+use crate::common::{BINARY, cc, hak, interrupt, library};
 use predicates::str::contains;
 use serde_json::Value;
 
@@ -194,7 +194,7 @@ fn it_ends_with_the_process_and_by_a_signal() {
             assert!(lines.any(|line| line.starts_with("process ")));
         }
         let running = if interrupted {
-            assert!(Command::new("kill").args(["-INT", &top.id().to_string()]).status().unwrap().success());
+            interrupt(&top);
             Some(running)
         } else {
             drop(running);

@@ -57,9 +57,11 @@ impl OnTerminal {
         let before = attributes(&program);
         let copy = || program.try_clone().unwrap();
         command.stdin(copy()).stdout(copy()).stderr(copy());
-        // SAFETY: both calls may be made between fork and exec.
+        // SAFETY: these calls may be made between fork and exec.
         unsafe {
             command.pre_exec(|| {
+                // Ctrl-C is ignored where the tests are in the background of a script.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
                 if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY as _, 0) < 0 {
                     return Err(std::io::Error::last_os_error());
                 }

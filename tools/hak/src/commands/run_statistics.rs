@@ -41,7 +41,16 @@ pub fn print(directory: &Path, first: u32, status: ExitStatus) {
 
 /// Bytes are all values but those whose names say otherwise (docs/configuration.md).
 fn print_report(pid: u32, report: &Report) {
-    const EVENTS: [&str; 5] = ["refills", "flushes", "remote_frees", "adoptions", "errors"];
+    const EVENTS: [&str; 8] = [
+        "refills",
+        "flushes",
+        "remote_frees",
+        "adoptions",
+        "errors",
+        "refused_purges",
+        "refused_membarriers",
+        "refused_threads",
+    ];
     let version = report.get("version").and_then(Value::as_str).unwrap_or("?");
     say(format_args!("hakmem {version}, process {pid}"));
     for (name, value) in report {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `hak run`: what it starts, and how that ends.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -74,6 +75,28 @@ fn statistics_are_shown_even_of_programs_that_close_their_error_output() {
         .success()
         .stdout(contains("proc"))
         .stderr(contains("hakmem ").and(contains("committed")).and(contains("refills")));
+}
+
+/// A figure that is new in the library is in neither list.
+#[test]
+fn every_figure_is_shown_as_bytes_or_as_the_count_that_it_is() {
+    const COUNTS: &str = "slab_count heap_count heap_pooled_count refills flushes remote_frees adoptions errors
+        mmap_calls munmap_calls madvise_calls mremap_calls refused_purges refused_membarriers refused_threads";
+    const BYTES: &str = "reserved committed dirty_free clean_free metadata slab_bytes large_bytes huge_bytes live cached
+        outboxes free_in_slabs slab_tails peak_in_use purged_aged purged_strained purged_idle purged_trimmed purged_limited
+        flushed_unused flushed_stripped flushed_ended hard_limit soft_limit container_limit charged mapped returned
+        resident resident_live resident_cached resident_outboxes resident_free_in_slabs resident_slab_tails
+        resident_dirty resident_huge_page_slack resident_metadata";
+    let mut command = hak();
+    command.args(["run", "--stats", "--library"]).arg(library()).args(["--", "true"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let with = |wanted: bool| {
+        let figures = said.lines().filter(|line| line.starts_with("  ") && line.ends_with(" KiB") == wanted);
+        figures.map(|line| line.split_whitespace().next().unwrap()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(with(false), COUNTS.split_whitespace().collect());
+    assert_eq!(with(true), BYTES.split_whitespace().collect());
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub struct Places {
 pub enum What {
     /// One program: a script of its name in PREFIX/bin that starts it under hakmem
     ///
-    /// What its caller has in LD_PRELOAD stays, and goes first.
+    /// What its caller has in LD_PRELOAD stays, and goes first. It is a script of /bin/sh, which has to be there.
     Program {
         /// Its name or path; refused if nothing can be preloaded into it
         #[arg(value_name = "PROGRAM")]

@@ -13,7 +13,10 @@ use crate::failure::{BAD_INPUT, CANNOT_RUN, failure};
 use crate::install::arguments::What;
 use crate::install::changes::Step;
 use crate::install::{base_programs, copy, root, servable, unit};
+use crate::program;
 
+/// What reads the scripts that start programs.
+const SHELL: &str = "/bin/sh";
 const PRELOAD_FILE: &str = "/etc/ld.so.preload";
 /// What csh and tcsh read at a start, a login and a logout; a system's begin with the shell's name.
 const FILES_OF_CSH: [&str; 7] = [".cshrc", ".tcshrc", ".login", ".logout", "csh.cshrc", "csh.login", "csh.logout"];
@@ -70,9 +73,11 @@ impl Wanted<'_> {
         if script.is_dir() {
             return Err(failure(BAD_INPUT, format!("{}: --as names the script itself", script.display())));
         }
+        program::find(OsStr::new(SHELL)).map_err(|error| {
+            failure(CANNOT_RUN, format!("{}: its interpreter cannot be run: {error}", script.display()))
+        })?;
         let quoted = |path: &Path| quote(path.to_str().expect("checked"));
-        let mut text =
-            "#!/bin/sh\n# Made by hak install, removed by hak uninstall: a program under hakmem.\n".to_owned();
+        let mut text = format!("#!{SHELL}\n# Made by hak install, removed by hak uninstall: a program under hakmem.\n");
         for (name, value) in self.env {
             let _ = writeln!(text, "export {name}={}", quote(value));
         }

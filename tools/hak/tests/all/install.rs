@@ -372,6 +372,16 @@ fn a_system_is_tried_first() {
 
 /// A shell makes a file of that name, and the next one would find it.
 #[test]
+fn an_image_without_a_shell_gets_no_script() {
+    let Some(tree) = Tree::root() else { return };
+    fs::remove_file(tree.path("bin/sh")).unwrap();
+    let before = tree.snapshot();
+    let refused = contains("/usr/local/bin/ls: its interpreter cannot be run: no such program: /bin/sh");
+    tree.hak_in_root(&["install", "program", "/bin/ls"]).assert().code(126).stderr(refused);
+    assert_eq!(tree.snapshot(), before);
+}
+
+#[test]
 fn an_image_without_dev_null_gets_none() {
     let Some(tree) = Tree::root() else { return };
     fs::create_dir(tree.path("dev")).unwrap();

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 //! The C helpers, embedded by the build and written out for as long as the tool runs.
 
-use std::fs::{self, Permissions};
+use std::env;
+use std::fs::{self, DirEntry, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, open, statat};
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::failure::{BAD_INPUT, failure};
@@ -16,6 +21,10 @@ const TRACE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trace"));
 const REPLAY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/replay"));
 const PROBE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe"));
 
+const PREFIX: &str = "hak-";
+/// Of a directory that has it, whoever made it holds a lock: so the next hak knows what a hak that was killed has left.
+const MARK: &str = "made-by-hak";
+
 /// Removed with the directory when dropped.
 pub struct Helpers {
     directory: TempDir,
@@ -23,13 +32,20 @@ pub struct Helpers {
     pub probe: PathBuf,
     pub trace: PathBuf,
     pub replay: PathBuf,
+    _lock: OwnedFd,
 }
 
 impl Helpers {
     pub fn unpack() -> Result<Helpers> {
-        let directory =
-            tempfile::Builder::new().prefix("hak-").tempdir().context("cannot make a temporary directory")?;
+        Helpers::unpack_in(&env::temp_dir())
+    }
+
+    fn unpack_in(place: &Path) -> Result<Helpers> {
+        sweep(place);
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place);
+        let directory = directory.context("cannot make a temporary directory")?;
         interrupt::remove_at_end(directory.path().to_path_buf());
+        let lock = lock(directory.path()).with_context(|| format!("cannot lock {}", directory.path().display()))?;
         if directory.path().to_string_lossy().contains([' ', ':']) {
             let path = directory.path().display();
             let message =
@@ -45,11 +61,76 @@ impl Helpers {
                 .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        Ok(Helpers { directory, launch, probe, trace, replay })
+        Ok(Helpers { directory, launch, probe, trace, replay, _lock: lock })
     }
 
     /// For the files of single runs.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+}
+
+fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(open(path, flags, Mode::empty())?)
+}
+
+/// The mark comes last. A file system may have no locks: then nobody sweeps there.
+fn lock(directory: &Path) -> io::Result<OwnedFd> {
+    let lock = open_directory(directory)?;
+    if flock(&lock, FlockOperation::LockExclusive).is_ok() {
+        fs::write(directory.join(MARK), "")?;
+    }
+    Ok(lock)
+}
+
+fn sweep(place: &Path) {
+    let is_ours = |entry: &DirEntry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+    for entry in fs::read_dir(place).into_iter().flatten().flatten().filter(is_ours) {
+        let _ = remove_if_left(&entry.path()); // what is in use or not ours stays
+    }
+}
+
+fn remove_if_left(path: &Path) -> io::Result<()> {
+    let directory = open_directory(path)?;
+    if fstat(&directory)?.st_uid != geteuid().as_raw() {
+        return Ok(());
+    }
+    flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
+    // With the lock: of a directory that another one has removed meanwhile, the mark is gone as well.
+    statat(&directory, MARK, AtFlags::SYMLINK_NOFOLLOW)?;
+    fs::remove_dir_all(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{chown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn what_a_killed_one_has_left_is_removed_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let runs = Helpers::unpack_in(place.path()).unwrap();
+        for name in ["hak-left", "hak-anothers", "other-left", "elsewhere", "hak-unmarked"] {
+            fs::create_dir(path(name)).unwrap();
+            if name != "hak-unmarked" {
+                fs::write(path(name).join(MARK), "").unwrap();
+            }
+        }
+        fs::write(path("hak-file"), "").unwrap();
+        symlink(path("elsewhere"), path("hak-link")).unwrap();
+        let mut stays = vec!["other-left", "elsewhere", "hak-unmarked", "hak-file", "hak-link"];
+        if geteuid().is_root() {
+            chown(path("hak-anothers"), Some(65534), None).unwrap();
+            stays.push("hak-anothers");
+        }
+        Helpers::unpack_in(place.path()).unwrap();
+        assert!(!path("hak-left").exists());
+        assert!(runs.launch.exists() && path("elsewhere").join(MARK).exists());
+        for name in stays {
+            assert!(path(name).symlink_metadata().is_ok(), "{name}");
+        }
     }
 }

@@ -49,6 +49,7 @@ impl Stopped {
         let mut child = Command::new(BINARY)
             .args(self.suite.arguments())
             .args(["--rounds", &ROUNDS.to_string()])
+            .env("TMPDIR", self.suite.directory.path()) // it may be killed, and removes nothing then
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -256,9 +256,10 @@ fn a_program_that_is_killed_has_a_whole_trace() {
 #[test]
 fn a_program_whose_reader_is_killed_goes_on() {
     let bench = Bench::new();
-    let trace = bench.path("trace");
+    let (trace, temporary) = (bench.path("trace"), bench.path("temporary"));
+    fs::create_dir(&temporary).unwrap();
     let mut command = Command::new(BINARY);
-    command.args(["trace", "--library"]).arg(library()).arg("--output").arg(&trace);
+    command.args(["trace", "--library"]).arg(library()).arg("--output").arg(&trace).env("TMPDIR", &temporary);
     command.arg("--").arg(&bench.program).arg("forever").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let (stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -276,6 +277,10 @@ fn a_program_whose_reader_is_killed_goes_on() {
     stdout.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "done\n");
     hak().arg("explain").arg(&trace).assert().code(1).stdout(contains("up to")).stderr(contains("damaged or cut off"));
+    // What it could not remove, the next one does.
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 1);
+    bench.command(&trace, "none").env("TMPDIR", &temporary).assert().success();
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
 /// It is read more than once.

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, open, statat};
+use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags, access, flock, fstat, open, statat};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
@@ -61,6 +61,11 @@ impl Helpers {
                 .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
+        access(&launch, Access::EXEC_OK).map_err(|error| {
+            let path = launch.display();
+            let message = format!("cannot start {path}: {error}; set TMPDIR to a path that is not mounted noexec");
+            failure(BAD_INPUT, message)
+        })?;
         Ok(Helpers { directory, launch, probe, trace, replay, _lock: lock })
     }
 

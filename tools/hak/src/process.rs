@@ -87,7 +87,7 @@ pub fn run(helpers: &Helpers, job: &Job) -> Result<End> {
     if let Some(directory) = &job.directory {
         command.current_dir(directory);
     }
-    let mut child = command.spawn().context("cannot start the launcher")?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", helpers.launch.display()))?;
     drop(report_end);
     let sampler = Sampler::start(child.id());
 

@@ -72,6 +72,24 @@ fn expect_end_by_two_signals(child: &mut Child) {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
+/// Where one can be mounted.
+#[test]
+fn a_temporary_directory_without_programs_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o noexec none \"$TMPDIR\" || exit 77; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", BINARY, "compare"]);
+    command.args(["--allocators", "glibc", "--", "true"]).env("TMPDIR", directory.path()).env_remove("LD_PRELOAD");
+    let Ok(output) = command.output() else { return };
+    let said = text(&output.stderr);
+    if said.contains("unshare") || said.contains("mount:") {
+        return eprintln!("skipped: {said}");
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let named = format!("cannot start {}/hak-", directory.path().display());
+    assert!(said.contains(&named) && said.contains("/launch: ") && said.contains("set TMPDIR to"), "{said}");
+}
+
 #[test]
 fn devices_and_the_links_to_them_stay_and_their_errors_are_told() {
     let directory = tempfile::tempdir().unwrap();

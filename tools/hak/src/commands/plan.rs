@@ -43,12 +43,9 @@ impl Plan {
     /// "12 rows under 3 allocators, 5 rounds: about 2 minutes", for one line before the measurement.
     pub fn describe(&self, rows: &[Row], allocators: usize) -> String {
         let rounds = match self.budget {
-            Some(budget) => format!(
-                "{} to {} rounds, as many as fit into {} minutes",
-                self.least,
-                self.most,
-                budget.as_secs().div_ceil(60)
-            ),
+            Some(budget) => {
+                format!("{} to {} rounds, as many as fit into {}", self.least, self.most, exactly(budget))
+            }
             None => format!("{} rounds", self.least),
         };
         let time = roughly(self.estimate(rows, allocators));
@@ -73,6 +70,11 @@ fn seconds(rows: &[Row], allocators: usize, rounds: u32) -> f64 {
         (rounds * (allocators + 1) + proofs) as f64 * (row.seconds() + AROUND_A_RUN)
     };
     rows.iter().map(of_row).sum()
+}
+
+fn exactly(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds % 60.0 == 0.0 { format!("{} minutes", seconds / 60.0) } else { format!("{seconds} seconds") }
 }
 
 fn roughly(time: Duration) -> String {
@@ -141,6 +143,12 @@ mod tests {
         // Rows of an hour under nine allocators: a round is begun in any case, and that is foretold.
         let hours = rows("name='a'\nkind='workload'\nseconds=3599.97");
         assert!(of(&[]).describe(&hours, 9).ends_with("about 10.0 hours"));
+    }
+
+    #[test]
+    fn the_time_that_was_given_is_told() {
+        let times = [500, 1000, 90_000, 7_200_000].map(Duration::from_millis);
+        assert_eq!(times.map(exactly), ["0.5 seconds", "1 seconds", "90 seconds", "120 minutes"]);
     }
 
     #[test]

@@ -56,6 +56,7 @@ impl Target {
         let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
         let mut target = Target { pid, page, way: Way::Calls, is_known: false };
         let mappings = target.mappings()?;
+        target.refuse_thread()?;
         let Some(first) = mappings.iter().find(|mapping| mapping.readable && !mapping.path.starts_with("[v")) else {
             let reason = "it has no memory: it has ended and waits to be collected, or is a thread of the kernel";
             return Err(failure(BAD_INPUT, format!("process {pid} cannot be inspected: {reason}")));
@@ -81,6 +82,16 @@ impl Target {
         let mut target = Target::open(pid)?;
         target.way = Way::File(file.map_err(|error| target.denied(&error))?);
         Ok(target)
+    }
+
+    /// The number of a thread names files of its process's in /proc, too.
+    fn refuse_thread(&self) -> Result<()> {
+        let status = text(self.file("status")).map_err(|error| self.cannot_look(&error))?;
+        let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")).map(str::trim);
+        match process.filter(|process| **process != *self.pid.to_string()) {
+            Some(process) => Err(failure(BAD_INPUT, format!("{} is a thread of process {process}", self.pid))),
+            None => Ok(()),
+        }
     }
 
     pub fn mappings(&self) -> Result<Vec<Mapping>> {
@@ -292,6 +303,16 @@ mod tests {
         assert_eq!(found.path, "/a path/b.so (deleted)");
         assert_eq!(mapping("1000-2000 rw-p 00000000 00:00 0 ").unwrap().path, "");
         assert_eq!(mapping("1000 rw-p"), None);
+    }
+
+    #[test]
+    fn a_thread_is_taken_for_no_process() {
+        let error = std::thread::spawn(|| {
+            let thread = rustix::thread::gettid().as_raw_nonzero().get();
+            Target::open(thread.cast_unsigned()).err().map(|error| error.to_string())
+        });
+        let said = error.join().unwrap().unwrap();
+        assert!(said.ends_with(&format!(" is a thread of process {}", std::process::id())), "{said}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{cc, hak, library};
+use crate::common::{cc, hak, library, write_script};
 use flate2::read::GzDecoder;
 use predicates::str::contains;
 
@@ -274,6 +274,20 @@ fn what_a_program_becomes_is_profiled() {
     command.assert().code(7);
     let sums = by_site(&fs::read_to_string(directory.path().join("folded")).unwrap());
     assert_near(&sums, "comes_and_goes", 2e6 * 96.0);
+}
+
+/// Which sh reads, as after `hak run`.
+#[test]
+fn a_script_without_a_first_line_is_profiled() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
+    write_script(&script, "exec \"$@\"\n");
+    let mut command = hak();
+    command.args(["profile", "--library"]).arg(library()).arg("--").arg(&script);
+    command.arg(program(directory.path(), &[])).arg("work").assert().code(7).stderr(contains("comes_and_goes"));
+    let mut command = hak();
+    command.args(["run", "--stats", "--library"]).arg(library()).arg("--").arg(&script).arg("true");
+    command.assert().success().stderr(contains("refills"));
 }
 
 #[test]

@@ -12,7 +12,8 @@ use anyhow::Result;
 use crate::commands::run;
 use crate::failure::{BAD_INPUT, INTERRUPTED, SOMETHING_FAILED, failure};
 use crate::family::Family;
-use crate::inspect::Inspected;
+use crate::inspect::target::Target;
+use crate::inspect::{Inspected, found};
 use crate::interrupt;
 use crate::output::{self, Output};
 use crate::profile::arguments::Profile as Arguments;
@@ -90,32 +91,46 @@ fn program(arguments: &Arguments, files: &Files) -> Result<u8> {
     let mut last = None;
     while ended.is_none() {
         let pid = family.first();
-        match Inspected::attach_for_writing(pid)
-            .and_then(|inspected| Recorder::attach(inspected, arguments.every, false))
-        {
-            Ok(mut recorder) => {
+        let failed = match attach(pid, arguments.every) {
+            Ok(Some(mut recorder)) => {
                 recorder.gather(|| {
                     ended = family.poll().or(ended);
                     ended.is_some()
                 });
                 // A script's interpreter, say, of which nobody wants to know when it has become the program.
                 kept = Some(recorder.finish());
+                None
             }
-            Err(error) => last = Some(error),
-        }
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
         ended = family.poll().or(ended);
+        // That it has ended meanwhile says nothing of why it could not be looked at before.
+        if ended.is_none() {
+            last = failed;
+        }
         thread::sleep(NAP);
     }
     let status = ended.expect("it is over");
     let Some(profile) = kept else {
         let reason = last.map_or_else(String::new, |error| format!("; before that, {error:#}"));
         let program = arguments.command[0].display();
-        output::say(format_args!("hak: there is no profile of {program}: it has ended{reason}"));
+        let what = "it ended before hak had found hakmem in it";
+        output::say(format_args!("hak: there is no profile of {program}: {what}{reason}"));
         return Ok(run::end_as(status, false));
     };
     let has_failed = !profile.failures.is_empty();
     tell(profile, arguments, files, false)?;
     Ok(run::end_as(status, !has_failed))
+}
+
+/// None: hakmem is not in it, or not yet.
+fn attach(pid: u32, every: u64) -> Result<Option<Recorder>> {
+    let target = Target::open_for_writing(pid)?;
+    let Some(found) = found::search(&target, &target.mappings()?)? else {
+        return Ok(None);
+    };
+    Recorder::attach(Inspected::of(target, found)?, every, false).map(Some)
 }
 
 /// Writes all that was asked for, even if something cannot be written; the summary to standard output or error.

@@ -18,6 +18,9 @@ use crate::profile::samples::Value;
 /// unwinds there. The process waits for nothing but, when it exits, until all is read, a second at the most. The frees
 /// of a process that samples take longer.
 ///
+/// A program that ends before hak has found hakmem in it, as `true` may within a millisecond or two, has no profile: one
+/// line says so, no file is written, and the exit code is the program's, but 1 for 0.
+///
 /// A summary goes to standard output, or to standard error if that is the program's, or a file's. docs/profile.md
 /// explains what the figures mean. It needs the right to trace the process, as hak inspect does.
 #[derive(Args)]

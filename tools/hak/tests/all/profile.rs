@@ -276,6 +276,25 @@ fn what_a_program_becomes_is_profiled() {
     assert_near(&sums, "comes_and_goes", 2e6 * 96.0);
 }
 
+/// It is over as soon as it is begun, most times before hak sees more than that.
+#[test]
+fn a_program_that_was_too_short_is_said_to_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let folded = directory.path().join("folded");
+    let was_missed = (0..100).any(|_| {
+        let mut command = hak();
+        command.args(["profile", "--library"]).arg(library()).arg("--folded").arg(&folded);
+        let output = command.args(["--", "true"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let is_missed = said == "hak: there is no profile of true: it ended before hak had found hakmem in it\n";
+        assert_eq!(output.status.code(), Some(i32::from(is_missed)), "{said}");
+        assert_eq!(folded.exists(), !is_missed);
+        let _ = fs::remove_file(&folded);
+        is_missed
+    });
+    assert!(was_missed);
+}
+
 /// Which sh reads, as after `hak run`.
 #[test]
 fn a_script_without_a_first_line_is_profiled() {

@@ -106,7 +106,7 @@ HAK_PUBLIC void hak_heap_set_limit(hak_heap_t *heap, size_t limit_bytes) HAK_NOE
  * or use the heap or a block of it afterwards. (If one does, what it gets may be memory that is free or
  * others' by now. The allocator's own data stays in order, and calls that begin later are reported.) Takes some
  * microseconds, and time in proportion to the heap's size for what goes back to the system: free
- * memory beyond the share that is kept, see HAKMEM_PROFILE in libhakmem(3). In a process with the
+ * memory beyond the share that is kept, see HAKMEM_PROFILE in libhakmem(3), and what was reused just before. In a process with the
  * background thread it goes within about a second instead. */
 HAK_PUBLIC void hak_heap_destroy(hak_heap_t *heap) HAK_NOEXCEPT;
 

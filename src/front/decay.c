@@ -49,7 +49,7 @@ static void decay_magazines(heap_t *heap, uint64_t now_ms) {
  * left to the background thread: it sleeps most of the time, and so loses its processor to others less
  * than a thread at work; while one has lost it inside the kernel, others that need the kernel's locks
  * of the address space wait. */
-static void give_back(heap_t *heap, uint64_t now_ms) {
+static bool give_back(heap_t *heap, uint64_t now_ms) {
   enum { IDLE_SLABS, ENDED_THREADS, DIRTY_MEMORY, KINDS };
   bool worked = false, is_attended = bell_is_attended(now_ms);
   for (int i = 0; i < KINDS && !worked; i++) {
@@ -59,6 +59,7 @@ static void give_back(heap_t *heap, uint64_t now_ms) {
     else if (heap->decay_turn == ENDED_THREADS) worked = tidy_some(now_ms, flush_step, strip_if_unused) != TIDY_NOTHING;
     else worked = arena_tick(now_ms) > 0;
   }
+  return worked;
 }
 
 void decay_now(heap_t *heap, bool may_purge) {
@@ -68,5 +69,7 @@ void decay_now(heap_t *heap, bool may_purge) {
   if ((uint32_t)now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
   heap->looked_ms = (uint32_t)now_ms;
   decay_magazines(heap, now_ms);
-  if (may_purge) give_back(heap, now_ms);
+  /* Where there is more of it the next boundary looks, too: a thread that comes here some times a second would take a minute for
+   * what was half a gigabyte. */
+  if (may_purge && give_back(heap, now_ms)) heap->events |= DECAY_EVERY - 1;
 }

@@ -12,7 +12,7 @@
  *
  * All signals are blocked in it. It is not there in a forked child until that starts a
  * thread. Where there is none (programs with one thread, static programs, threads that are
- * started otherwise than by pthread_create, where it cannot be started, where the program has installed a
+ * started otherwise than by pthread_create and thrd_create, where it cannot be started, where the program has installed a
  * filter of system calls, with HAKMEM_INT=inline) the program's threads do its work at batch boundaries. Where
  * it comes round they leave it all but their own magazines and slabs.
  *

@@ -17,6 +17,9 @@ void os_warn(const char *format, ...) {
   va_end(arguments);
   if (n < 0) return;
   size_t length = PREFIX + min_size((size_t)n, sizeof line - PREFIX - 2);
+  /* One line whatever the environment holds, and nothing that a terminal takes for a command. */
+  for (size_t i = PREFIX; i < length; i++)
+    if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) line[i] = '?';
   line[length++] = '\n';
   os_write_stderr(line, length);
 }

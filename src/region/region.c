@@ -282,7 +282,7 @@ region_result_t region_figures(uint64_t handle, region_figures_t *figures) {
   size_t out = region->slab_bytes - region->free_bytes;
   cached = min_size(cached, out); /* other threads may be filling theirs */
   *figures = (region_figures_t){
-      .taken = region->taken_units << UNIT_SHIFT,
+      .taken = (region->taken_units - region->coming_units) << UNIT_SHIFT, /* what is on its way may never come */
       .peak = region->peak_units << UNIT_SHIFT,
       .limit = region->limit_bytes,
       .live = out - cached + (region->lone_units << UNIT_SHIFT),

@@ -12,6 +12,7 @@
  *             background thread is not there any more, and "begun" when the next one is
  *   sleeps    the same with a thread that stays: "asleep" when the background thread has not
  *             been woken for some seconds
+ *   c11       a thread that C11's thrd_create starts stays: "begun" if the background thread is there
  *   signals   "blocked" if the background thread takes no signals
  *   child     a child of such a program: how many threads it has, and how many of them are
  *             the background thread when it has a second one of its own
@@ -41,6 +42,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <unistd.h>
 
 namespace {
@@ -219,6 +221,21 @@ int ends() {
   return say(has_background() ? "begun" : "none");
 }
 
+int c11() {
+  static std::atomic<bool> end{false};
+  thrd_t thread;
+  auto body = [](void *) {
+    work();
+    while (!end) usleep(1000);
+    return 7;
+  };
+  if (thrd_create(&thread, body, nullptr) != thrd_success) return 2;
+  const bool begun = has_background();
+  end = true;
+  int result = 0;
+  return thrd_join(thread, &result) == thrd_success && result == 7 ? say(begun ? "begun" : "none") : 3;
+}
+
 int sleeps() {
   Worker worker;
   if (!has_background()) return 2;
@@ -316,6 +333,7 @@ int main(int argc, char **argv) {
   if (what == "sleepers" || what == "brief") return sleepers(what == "sleepers");
   if (what == "ended") return ended();
   if (what == "ends") return ends();
+  if (what == "c11") return c11();
   if (what == "sleeps") return sleeps();
   if (what == "signals") return signals();
   if (what == "child") return child();

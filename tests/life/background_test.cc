@@ -34,6 +34,8 @@ TEST(Background, IsNotStartedWhereItIsTurnedOff) {
 
 TEST(Background, EndsWhenTheProgramIsDownToOneThreadAndBeginsAnew) { expect_says("ended\nbegun\n", "ends"); }
 
+TEST(Background, IsStartedByAThreadOfC11) { expect_says("begun\n", "c11"); }
+
 TEST(Background, SleepsWhenThereIsNothingToDo) { expect_says("asleep\n", "sleeps"); }
 
 TEST(Background, TakesNoSignals) { expect_says("blocked\n", "signals"); }

@@ -160,6 +160,8 @@ TEST(Config, WhatIsDecidedOverTimeAndTheProfileAreWords) {
 
 TEST(Config, BadValuesWarnOnceAndChangeNothing) {
   expect_warning("HAKMEM_STATS=yes", "hakmem: HAKMEM_STATS='yes' is ignored: expected 0, 1 or classes\n");
+  expect_warning("HAKMEM_STATS=a\nb\033[31m\177",
+                 "hakmem: HAKMEM_STATS='a?b?[31m?' is ignored: expected 0, 1 or classes\n");
   expect_warning("HAKMEM_STATS=", "hakmem: HAKMEM_STATS='' is ignored: expected 0, 1 or classes\n");
   expect_warning("HAKMEM_STATS=class", "hakmem: HAKMEM_STATS='class' is ignored: expected 0, 1 or classes\n");
   expect_warning("HAKMEM_STATS=10", "hakmem: HAKMEM_STATS='10' is ignored: expected 0, 1 or classes\n");

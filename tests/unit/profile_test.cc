@@ -147,6 +147,30 @@ TEST(OverTime, NothingIsDecidedWhereItIsOff) {
   with("HAKMEM_INT=on", [] { return decides_at_boundaries(true, true); });
 }
 
+/* Old memory of 128 MiB goes by 2 MiB at most boundaries, and not by as much at one of sixteen. */
+TEST(OverTime, WhereThereIsMoreTheNextBoundaryLooksToo) {
+  constexpr std::size_t kPart = SUPERSLAB_UNITS, kParts = 64;
+  with("HAKMEM_INT=on", [] {
+    hak_free(hak_malloc(100));
+    arena_keep(SIZE_MAX);
+    std::vector<unit_t> runs;
+    for (std::size_t i = 0; i < kParts; i++) runs.push_back(take(kPart));
+    for (const unit_t run : runs) give(run, kPart);
+    arena_keep(0);
+    for (unit_t unit = the_map.zone_first[ZONE_SMALL]; unit < hak_test::zone_end(ZONE_SMALL); unit += SUPERSLAB_UNITS)
+      map_superslab(unit / SUPERSLAB_UNITS)->dirtied_ms = 1;
+    REQUIRE(arena_usage().dirty >= kParts * kPart * UNIT_BYTES);
+    for (std::size_t i = 0; i < 2 * kParts; i++) {
+      heap_t *heap = thread_enter();
+      heap->looked_ms = 0; /* as if the clock had moved on */
+      decay_step(heap, true);
+      thread_leave(heap);
+    }
+    REQUIRE(arena_usage().dirty <= kParts * kPart * UNIT_BYTES / 4);
+    return 0;
+  });
+}
+
 /* By the thread that listens to the bell, as long as it comes round. */
 TEST(OverTime, WhatIsNobodysIsLeftToTheListener) {
   with("HAKMEM_INT=on", [] {

@@ -488,6 +488,7 @@ TEST_F(Region, InAChildNothingIsOnItsWayThatAnotherThreadWasFetching) {
   region_t *region = registry_record(region_number(handle));
   region->taken_units += 5, region->coming_units += 5; /* as between units_fetch's two visits */
   hak__check_all();
+  EXPECT_EQ(figures(handle).taken, taken) << "nor does it count before it has come: it would be more than the peak";
   expect_in_child([&] {
     region_figures_t now;
     CHILD_EXPECT(region_figures(handle, &now) == REGION_OK);

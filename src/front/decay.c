@@ -48,18 +48,24 @@ static void decay_magazines(heap_t *heap, uint64_t now_ms) {
 /* One kind of work in a call, in turn, so that no call takes long. What is not the thread's own is
  * left to the background thread: it sleeps most of the time, and so loses its processor to others less
  * than a thread at work; while one has lost it inside the kernel, others that need the kernel's locks
- * of the address space wait. */
+ * of the address space wait. Returns whether there may be more. */
 static bool give_back(heap_t *heap, uint64_t now_ms) {
   enum { IDLE_SLABS, ENDED_THREADS, DIRTY_MEMORY, KINDS };
-  bool worked = false, is_attended = bell_is_attended(now_ms);
+  bool worked = false, has_more = false, is_attended = bell_is_attended(now_ms);
   for (int i = 0; i < KINDS && !worked; i++) {
     heap->decay_turn = (uint8_t)((heap->decay_turn + 1) % KINDS);
-    if (heap->decay_turn == IDLE_SLABS) worked = purge_idle(&heap->owner, now_ms, PURGE_STEP_CALLS) > 0;
-    else if (is_attended) continue;
-    else if (heap->decay_turn == ENDED_THREADS) worked = tidy_some(now_ms, flush_step, strip_if_unused) != TIDY_NOTHING;
-    else worked = arena_tick(now_ms) > 0;
+    if (heap->decay_turn == IDLE_SLABS) {
+      worked = has_more = purge_idle(&heap->owner, now_ms, PURGE_STEP_CALLS) > 0;
+    } else if (is_attended) {
+      continue;
+    } else if (heap->decay_turn == ENDED_THREADS) {
+      tidied_t tidied = tidy_some(now_ms, flush_step, strip_if_unused);
+      worked = tidied != TIDY_NOTHING, has_more = tidied == TIDY_MORE;
+    } else {
+      worked = has_more = arena_tick(now_ms) > 0;
+    }
   }
-  return worked;
+  return has_more;
 }
 
 void decay_now(heap_t *heap, bool may_purge) {

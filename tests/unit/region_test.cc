@@ -492,7 +492,7 @@ TEST_F(Region, InAChildNothingIsOnItsWayThatAnotherThreadWasFetching) {
   expect_in_child([&] {
     region_figures_t now;
     CHILD_EXPECT(region_figures(handle, &now) == REGION_OK);
-    CHILD_EXPECT(now.taken == taken);
+    CHILD_EXPECT(now.taken == taken && region->taken_units << UNIT_SHIFT == taken && region->coming_units == 0);
     hak__check_all();
     return 0;
   });

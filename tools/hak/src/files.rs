@@ -25,6 +25,12 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// A directory itself, and not what a link leads to.
+pub fn open_directory(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
 pub fn map(file: &File) -> io::Result<Mmap> {
     // SAFETY: whoever writes to programs' files and their symbols while they are in use breaks more than this.
     unsafe { Mmap::map(file) }

@@ -2,18 +2,18 @@
 //! The C helpers, embedded by the build and written out for as long as the tool runs.
 
 use std::env;
-use std::fs::{self, DirEntry, Permissions};
+use std::fs::{self, DirEntry, File, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rustix::fs::{Access, AtFlags, FlockOperation, Mode, OFlags, access, flock, fstat, open, statat};
+use rustix::fs::{Access, AtFlags, FlockOperation, access, flock, statat};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::failure::{BAD_INPUT, failure};
+use crate::files::open_directory;
 use crate::interrupt;
 
 const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
@@ -32,7 +32,7 @@ pub struct Helpers {
     pub probe: PathBuf,
     pub trace: PathBuf,
     pub replay: PathBuf,
-    _lock: OwnedFd,
+    _lock: File,
 }
 
 impl Helpers {
@@ -75,13 +75,8 @@ impl Helpers {
     }
 }
 
-fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(open(path, flags, Mode::empty())?)
-}
-
 /// The mark comes last. A file system may have no locks: then nobody sweeps there.
-fn lock(directory: &Path) -> io::Result<OwnedFd> {
+fn lock(directory: &Path) -> io::Result<File> {
     let lock = open_directory(directory)?;
     if flock(&lock, FlockOperation::LockExclusive).is_ok() {
         fs::write(directory.join(MARK), "")?;
@@ -98,7 +93,7 @@ fn sweep(place: &Path) {
 
 fn remove_if_left(path: &Path) -> io::Result<()> {
     let directory = open_directory(path)?;
-    if fstat(&directory)?.st_uid != geteuid().as_raw() {
+    if directory.metadata()?.uid() != geteuid().as_raw() {
         return Ok(());
     }
     flock(&directory, FlockOperation::NonBlockingLockExclusive)?;

@@ -60,6 +60,10 @@ pub enum End {
 const TICK: Duration = Duration::from_millis(100);
 
 pub fn run(helpers: &Helpers, job: &Job) -> Result<End> {
+    // A short one is over before wait_for_report looks.
+    if interrupt::requested() {
+        return Ok(End::Interrupted);
+    }
     let mut stdout = tempfile::tempfile_in(helpers.directory())?;
     let mut stderr = tempfile::tempfile_in(helpers.directory())?;
     let stdin = match &job.stdin {

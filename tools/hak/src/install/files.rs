@@ -10,10 +10,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags, renameat_with};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::failure::{SOMETHING_FAILED, failure};
+use crate::files::open_directory;
 
 const ACCESS_LIST: &str = "system.posix_acl_access";
 
@@ -142,9 +143,7 @@ pub fn missing_directories(path: &Path) -> Vec<PathBuf> {
 
 /// Of a directory that was just made, whatever the umask: not of what somebody has put into its place since.
 fn open_up(path: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    directory.set_permissions(Permissions::from_mode(0o755))
+    open_directory(path)?.set_permissions(Permissions::from_mode(0o755))
 }
 
 pub fn make_directory(path: &Path) -> Result<()> {

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use crate::allocators::Allocator;
 use crate::helpers::Helpers;
-use crate::interrupt;
 use crate::measure::{self, Ran, Stop, describe_end};
 use crate::process::Job;
 use crate::proof::Proof;
@@ -89,7 +88,7 @@ impl Stage<'_> {
                 rounds: Vec::new(),
                 failure: None,
             };
-            match self.may_begin().and_then(|()| measure::prove(self.helpers, self.job(), allocator, &[])) {
+            match measure::prove(self.helpers, self.job(), allocator, &[]) {
                 Ok(proven) => match (proven.proof, read(&proven.ran)) {
                     (Ok(proof), Ok((_, calls, refused))) => {
                         replayed.proof = Some(proof);
@@ -111,8 +110,7 @@ impl Stage<'_> {
                 if replayed.failure.is_some() {
                     continue;
                 }
-                let ran =
-                    self.may_begin().and_then(|()| measure::run(self.helpers, self.job(), &allocators[index], &[]));
+                let ran = measure::run(self.helpers, self.job(), &allocators[index], &[]);
                 match ran.and_then(|ran| read(&ran).map_err(Stop::Failed)) {
                     Ok((round, ..)) => replayed.rounds.push(round),
                     Err(Stop::Failed(reason)) => replayed.failure = Some(reason),
@@ -121,11 +119,6 @@ impl Stage<'_> {
             }
         }
         (all, false)
-    }
-
-    /// A run may be over before anybody looks.
-    fn may_begin(&self) -> Result<(), Stop> {
-        if interrupt::requested() { Err(Stop::Interrupted) } else { Ok(()) }
     }
 }
 

@@ -370,7 +370,6 @@ fn a_system_is_tried_first() {
     assert_eq!(tree.snapshot(), before);
 }
 
-/// A shell makes a file of that name, and the next one would find it.
 #[test]
 fn an_image_without_a_shell_gets_no_script() {
     let Some(tree) = Tree::root() else { return };
@@ -381,6 +380,7 @@ fn an_image_without_a_shell_gets_no_script() {
     assert_eq!(tree.snapshot(), before);
 }
 
+/// A shell makes a file of that name, and the next one would find it.
 #[test]
 fn an_image_without_dev_null_gets_none() {
     let Some(tree) = Tree::root() else { return };

@@ -58,11 +58,8 @@ static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
 HAK_INLINE void *alloc_class(unsigned size_class, void *block) {
   return HAK_LIKELY(block != NULL) ? block : refill(size_class, NULL);
 }
-HAK_INLINE void *alloc_small(unsigned size_class) {
-  return alloc_class(size_class, magazine_pop(the_heap, size_class));
-}
 HAK_INLINE void *alloc_large(unsigned size_class) {
-  return alloc_class(size_class, magazine_pop_large(the_heap, size_class));
+  return alloc_class(size_class, magazine_pop_above_tiny(the_heap, size_class));
 }
 
 HAK_NOINLINE void *alloc_slow(size_t bytes) {
@@ -198,8 +195,8 @@ void *alloc_calloc(size_t count, size_t bytes) {
   if (HAK_UNLIKELY(!alloc_product(count, bytes, &total))) return no_memory();
   if (HAK_UNLIKELY(total > LARGE_MAX_BYTES)) return alloc_huge(total, 1, true);
   unsigned size_class = size_class_of(total);
-  bool is_zero = false, is_large = size_class_is_single(size_class);
-  void *block = is_large ? magazine_pop_large(the_heap, size_class) : magazine_pop(the_heap, size_class);
+  bool is_zero = false;
+  void *block = magazine_pop_any(the_heap, size_class);
   if (HAK_UNLIKELY(block == NULL)) block = refill(size_class, &is_zero);
   if (block == NULL || is_zero) return block;
   pages_clear_block(block, total);
@@ -382,8 +379,8 @@ HAK_INLINE void *aligned_at_hand(size_t alignment, size_t bytes) {
 static HAK_NOINLINE void *aligned_slowly(size_t alignment, size_t bytes) {
   if (bytes > PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX / 2) return no_memory();
   unsigned size_class = aligned_class(alignment, bytes);
-  if (HAK_LIKELY(!size_class_is_single(size_class))) return alloc_small(size_class);
-  return size_class < SIZE_CLASS_COUNT ? alloc_large(size_class) : alloc_huge(bytes, alignment, false);
+  if (HAK_UNLIKELY(size_class >= SIZE_CLASS_COUNT)) return alloc_huge(bytes, alignment, false);
+  return alloc_class(size_class, magazine_pop_any(the_heap, size_class));
 }
 
 void *alloc_aligned(size_t alignment, size_t bytes) {

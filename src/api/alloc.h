@@ -31,7 +31,7 @@ HAK_INLINE void *alloc_malloc(size_t bytes) {
     void *block = magazine_pop(the_heap, size_class_tiny(bytes));
     if (HAK_LIKELY(block != NULL)) return block;
   } else if (HAK_LIKELY(bytes <= MID_MAX_BYTES)) {
-    void *block = magazine_pop(the_heap, size_class_above_tiny(bytes));
+    void *block = magazine_pop_above_tiny(the_heap, size_class_above_tiny(bytes));
     if (HAK_LIKELY(block != NULL)) return block;
   }
   return alloc_slow(bytes);

@@ -132,17 +132,25 @@ extern __thread heap_t *the_heap __attribute__((tls_model("initial-exec")));
 /* A block of the class from the magazine; NULL when it is empty. */
 HAK_INLINE void *magazine_pop(heap_t *heap, size_t size_class) { return slots_pop(&heap->top[size_class]); }
 
-/* The same of a large class. Of these the newest block, too, is worth taking from a thread that sleeps, so the top says
- * beforehand that it may be gone (strip.h). An empty magazine's top stays as it is: it may be everybody's. Relaxed, and
- * with the compiler's order alone: the other side's membarriers order it. */
-HAK_INLINE void *magazine_pop_large(heap_t *heap, size_t size_class) {
-  void **slot = heap->top[size_class];
-  if (__atomic_load_n(slot, __ATOMIC_RELAXED) == NULL) return NULL;
-  __atomic_store_n(&heap->top[size_class], slot - 1, __ATOMIC_RELAXED);
+/* The same of a class above tiny. Of these the newest block, too, is worth taking from a thread that sleeps, so the top says
+ * beforehand that it may be gone, and then it is looked whether the block is (strip.h). An empty magazine's top stays as it is:
+ * it may be everybody's. Relaxed, and with the compiler's order alone: the other side's membarriers order it. */
+HAK_INLINE void *magazine_pop_above_tiny(heap_t *heap, size_t size_class) {
+  void ***top = &heap->top[size_class], **slot = *top, *block = __atomic_load_n(slot, __ATOMIC_RELAXED);
+  if (HAK_UNLIKELY(block == NULL)) return NULL;
+  __atomic_store_n(top, slot - 1, __ATOMIC_RELAXED);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  void *block = __atomic_load_n(slot, __ATOMIC_RELAXED);
-  if (HAK_UNLIKELY(block == NULL)) __atomic_store_n(&heap->top[size_class], slot, __ATOMIC_RELAXED);
+  if (HAK_UNLIKELY(__atomic_load_n(slot, __ATOMIC_RELAXED) == NULL)) {
+    __atomic_store_n(top, slot, __ATOMIC_RELAXED);
+    return NULL;
+  }
+  slots_prefetch(slot[-1]);
   return block;
+}
+
+/* The same of any class. */
+HAK_INLINE void *magazine_pop_any(heap_t *heap, size_t size_class) {
+  return size_class < TINY_CLASS_COUNT ? magazine_pop(heap, size_class) : magazine_pop_above_tiny(heap, size_class);
 }
 
 /* false: the magazine is full. */

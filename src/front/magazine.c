@@ -19,7 +19,7 @@
  * others. When it has come back, what a mid class has borrowed serves the coarse one alone, and it is
  * kilobytes: so it counts more. A tiny one, where threads share slabs. */
 enum { BORROWED_MOST = 255, BORROWED_AGAIN = 5, BORROWED_ANEW = 12, BORROWED_MID_AGAIN = 12, BORROWED_MID_ANEW = 36 };
-enum { BORROWED_SHARED = 4 };
+enum { BORROWED_SHARED = 2 };
 /* Where threads share slabs, each visits the batch boundary so often with a class, or as often as a block has bytes. */
 enum { SHARED_VISITS_LEAST = 256 };
 enum { HAND_STEPS = 24 };

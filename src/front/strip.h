@@ -26,10 +26,11 @@
  * slow path it is in the middle of nothing, and the block is the magazine's exactly if the
  * NULL is there still and the top not below it.
  *
- * Of a large class the newest block is a good part of what there is. So magazine_pop_large
- * lowers the top before it loads the block, and raises it again if that is NULL. The floor
- * is the newest block's slot itself: a thread whose top is not below it at S3 has not loaded
+ * Above tiny classes the newest block is a good part of what there is. So magazine_pop_above_tiny
+ * lowers the top before it takes the block, and raises it again if that is gone. The floor
+ * is the newest block's slot itself: a thread whose top is not below it at S3 has not taken
  * the block, and will find the NULL. All else is as above, with "at the floor" for "above" it.
+ * Tiny blocks' pops are two instructions shorter, and of their newest there is a page for each class at the most.
  *
  * tests/model/weak/src/protocols/strip.rs explores both (docs/weak_memory.md). What is left
  * is a magazine with gaps. Its owner closes them when it comes to a slow path
@@ -45,7 +46,7 @@
 HAK_C_BEGIN
 
 /* Flushes what it can reach of the magazines of a claimed owner, a bounded amount; the
- * newest block of each tiny and mid class stays. Returns whether there may be more. */
+ * newest block of each tiny class stays. Returns whether there may be more. */
 bool strip_now(owner_t *owner);
 /* The same of large classes if the thread has not used one of these since the last call of this, which then are not
  * counted in what all threads' may hold, either (room.h); of all, if it has used none. */

@@ -36,7 +36,7 @@ class Steps {
 
 }  // namespace
 
-TEST_F(Strip, WhatASleepingThreadHasCachedGoesHomeButForASmallBlockOfEach) {
+TEST_F(Strip, WhatASleepingThreadHasCachedGoesHomeButForATinyBlockOfEach) {
   constexpr std::size_t kBlocks = 100, kSizes[] = {48, 512, 1024, 5000, 100000};
   std::atomic<heap_t *> heap{nullptr};
   Steps to_thread, to_us;
@@ -67,7 +67,7 @@ TEST_F(Strip, WhatASleepingThreadHasCachedGoesHomeButForASmallBlockOfEach) {
   trim(0);
   EXPECT_EQ(atomic64_load_relaxed(&tallies[TALLY_STRIPPED]) - stripped, were_cached - cached(heap));
   std::size_t most = 0;
-  for (unsigned c = 0; c < MID_CLASS_END; c++)
+  for (unsigned c = 0; c < TINY_CLASS_COUNT; c++)
     if (heap.load()->magazines[c].capacity > 0) most += size_classes[c].block_bytes;
   EXPECT_LE(cached(heap), most);
   EXPECT_LT(hak_test::used_bytes(), used);
@@ -154,4 +154,5 @@ void StripAtWork(const std::vector<std::size_t> &sizes, int times) {
 }  // namespace
 
 TEST_F(Strip, AThreadAtWorkLosesNothingAndGetsNothingTwice) { StripAtWork({16, 48, 200, 640, 1024, 3000, 70000}, 60); }
+TEST_F(Strip, AThreadAtWorkWithMidBlocksLosesNothingAndGetsNothingTwice) { StripAtWork({1100, 2000, 5000, 20000}, 60); }
 TEST_F(Strip, AThreadAtWorkWithLargeBlocksLosesNothingAndGetsNothingTwice) { StripAtWork({66000, 70000, 90000}, 400); }

@@ -12,9 +12,9 @@
 //! aside, and the thread finds out itself, when it comes to a slow path: the NULL is there
 //! still, and the top not below it, exactly if the block is still the magazine's.
 //!
-//! A large block is popped in another order: the top is lowered before the block is loaded, and
-//! raised again if that is NULL. So the NULL goes into the slot of the newest block itself: if the top
-//! is not below it after the membarrier, the thread has not loaded that block, and will find the NULL.
+//! A block above tiny is popped in another order: the top is lowered before the slot is looked at for the last
+//! time, and raised again if that is NULL. So the NULL goes into the slot of the newest block itself: if the top
+//! is not below it after the membarrier, the thread has not taken that block, and will find the NULL.
 //!
 //! A magazine of three blocks, 1 to 3; slot 0 is NULL. The thread pops up to twice and
 //! pushes what it has popped up to twice. A pop that reads NULL ends what it does: it waits.
@@ -77,31 +77,34 @@ fn pop(t: &mut Thread, m: &Memory, s: &mut Steps, goes_on: Expr) -> Expr {
     got
 }
 
-/// magazine_pop_large.
-fn pop_large(t: &mut Thread, m: &Memory, s: &mut Steps, goes_on: Expr) -> Expr {
+/// magazine_pop_above_tiny.
+fn pop_above_tiny(t: &mut Thread, m: &Memory, s: &mut Steps, goes_on: Expr) -> Expr {
     let (got, top) = (t.local(0), t.reg());
     s.step(t, m);
     t.if_(goes_on, |t| {
-        t.load_to(top, m.top, Relaxed, "large: load top");
-        t.load_to(got, m.slots.at(top), Relaxed, "large: look at slot");
+        t.load_to(top, m.top, Relaxed, "above tiny: load top");
+        t.load_to(got, m.slots.at(top), Relaxed, "above tiny: load slot");
         t.if_(got.is(0), |t| t.set(goes_on, 0));
     });
     s.step(t, m);
     let lowers = t.local(got.is_not(0));
-    let late = t.bug("the top is lowered after the load");
+    let late = t.bug("the top is lowered after the last look");
     if !late {
-        t.if_(lowers, |t| t.store(m.top, top - 1, Relaxed, "large: lower top"));
+        t.if_(lowers, |t| t.store(m.top, top - 1, Relaxed, "above tiny: lower top"));
     }
     s.step(t, m);
     t.if_(lowers, |t| {
-        t.load_to(got, m.slots.at(top), Relaxed, "large: load slot");
-        t.if_(got.is(0), |t| t.set(goes_on, 0));
+        let again = t.load(m.slots.at(top), Relaxed, "above tiny: look at slot again");
+        t.if_(again.is(0), |t| {
+            t.set(got, 0);
+            t.set(goes_on, 0);
+        });
     });
     s.step(t, m);
     if late {
-        t.if_(got.is_not(0), |t| t.store(m.top, top - 1, Relaxed, "large: lower top"));
+        t.if_(got.is_not(0), |t| t.store(m.top, top - 1, Relaxed, "above tiny: lower top"));
     } else if !t.bug("the top is not raised again") {
-        t.if_(lowers & got.is(0), |t| t.store(m.top, top, Relaxed, "large: raise top"));
+        t.if_(lowers & got.is(0), |t| t.store(m.top, top, Relaxed, "above tiny: raise top"));
     }
     got
 }
@@ -132,12 +135,12 @@ struct Outcome {
     aside: Expr,
 }
 
-fn strip(t: &mut Thread, m: &Memory, large: bool) -> Outcome {
+fn strip(t: &mut Thread, m: &Memory, above_tiny: bool) -> Outcome {
     let o = Outcome { floor: t.local(0), saved: t.local(0), stripped: t.local(0), aside: t.local(0) };
     let top = t.load(m.top, Relaxed, "strip: load top");
     t.block(|t| {
-        t.if_(if large { top.is(0) } else { top.is(0) | top.is(1) }, |t| t.leave(0));
-        let slot = t.local(if large { top } else { top - 1 });
+        t.if_(if above_tiny { top.is(0) } else { top.is(0) | top.is(1) }, |t| t.leave(0));
+        let slot = t.local(if above_tiny { top } else { top - 1 });
         t.load_to(o.saved, m.slots.at(slot), Relaxed, "strip: load slot");
         let old = t.cas(m.slots.at(slot), o.saved, 0, Relaxed, "strip: put NULL into the slot");
         t.if_(old.is_not(o.saved), |t| t.leave(0));
@@ -148,7 +151,7 @@ fn strip(t: &mut Thread, m: &Memory, large: bool) -> Outcome {
         let now = t.load(m.top, Relaxed, "strip: load top again");
         let mut above = t.local(0);
         for top in 1..=BLOCKS {
-            for below in 1..top + i64::from(large) {
+            for below in 1..top + i64::from(above_tiny) {
                 above = above | (now.is(top) & slot.is(below));
             }
         }
@@ -173,7 +176,7 @@ fn strip(t: &mut Thread, m: &Memory, large: bool) -> Outcome {
 
 /// The thread does so many of: pop, pop, push, push. What it pops last it pushes first, or
 /// the other way round: then the slots get other blocks than they had.
-fn magazine(p: &mut Program, operations: i64, mixed: bool, large: bool) {
+fn magazine(p: &mut Program, operations: i64, mixed: bool, above_tiny: bool) {
     let m = Memory {
         slots: p.array("slot", &[0, 1, 2, 3, 0]),
         top: p.var("top", BLOCKS),
@@ -181,8 +184,9 @@ fn magazine(p: &mut Program, operations: i64, mixed: bool, large: bool) {
         reply: [p.var("reply", 0), p.var("second_reply", 0)],
     };
     let held = p.thread(|t| {
-        let pop = if large { pop_large } else { pop };
-        let places = if large { 4 * operations.min(2) + 2 * (operations - 2).max(0) + 1 } else { 2 * operations + 1 };
+        let pop = if above_tiny { pop_above_tiny } else { pop };
+        let places =
+            if above_tiny { 4 * operations.min(2) + 2 * (operations - 2).max(0) + 1 } else { 2 * operations + 1 };
         let at = [t.choose(places), t.choose(places)];
         let mut s = Steps { at, next: 0 };
         let goes_on = t.local(1);
@@ -199,7 +203,7 @@ fn magazine(p: &mut Program, operations: i64, mixed: bool, large: bool) {
         (first, second)
     });
     let claimer = p.thread(|t| {
-        let o = strip(t, &m, large);
+        let o = strip(t, &m, above_tiny);
         // So that the thread is not interrupted for ever where there was nothing to do.
         for call in 0..2 {
             t.store(m.request[call], 1, Release, "membarrier: not called");
@@ -246,11 +250,11 @@ pub fn protocol() -> Protocol {
             Scenario { name: "two pops and a push", build: |p| magazine(p, 3, false, false) },
             Scenario { name: "two pops and two pushes", build: |p| magazine(p, 4, false, false) },
             Scenario { name: "two pops and two pushes, mixed", build: |p| magazine(p, 4, true, false) },
-            Scenario { name: "large: one pop", build: |p| magazine(p, 1, false, true) },
-            Scenario { name: "large: two pops", build: |p| magazine(p, 2, false, true) },
-            Scenario { name: "large: two pops and a push", build: |p| magazine(p, 3, false, true) },
-            Scenario { name: "large: two pops and two pushes", build: |p| magazine(p, 4, false, true) },
-            Scenario { name: "large: two pops and two pushes, mixed", build: |p| magazine(p, 4, true, true) },
+            Scenario { name: "above tiny: one pop", build: |p| magazine(p, 1, false, true) },
+            Scenario { name: "above tiny: two pops", build: |p| magazine(p, 2, false, true) },
+            Scenario { name: "above tiny: two pops and a push", build: |p| magazine(p, 3, false, true) },
+            Scenario { name: "above tiny: two pops and two pushes", build: |p| magazine(p, 4, false, true) },
+            Scenario { name: "above tiny: two pops and two pushes, mixed", build: |p| magazine(p, 4, true, true) },
         ],
         bugs: &[
             "no first membarrier",
@@ -258,14 +262,14 @@ pub fn protocol() -> Protocol {
             "the slot itself is taken for above",
             "the slot is not looked at again",
             "nothing is set aside below the slot",
-            "the top is lowered after the load",
+            "the top is lowered after the last look",
             "the top is not raised again",
         ],
         others: &["membarrier:"],
         harmless: &[
             ("pop: load top", "plain", ITS_OWN),
             ("push: load top", "plain", ITS_OWN),
-            ("large: load top", "plain", ITS_OWN),
+            ("above tiny: load top", "plain", ITS_OWN),
         ],
     }
 }

@@ -17,9 +17,10 @@
 
 /* What a class has borrowed, in parts of 255: a block that had come back; one that is in use beside all
  * others. When it has come back, what a mid class has borrowed serves the coarse one alone, and it is
- * kilobytes: so it counts more. A tiny one, where threads share slabs. */
+ * kilobytes: so it counts more. Where more threads had a heap at once than SOME_THREADS, a tiny class may borrow for longer: its
+ * slabs would be a page for each of them. Where threads share slabs, all that it borrows counts as if it had come back. */
 enum { BORROWED_MOST = 255, BORROWED_AGAIN = 5, BORROWED_ANEW = 12, BORROWED_MID_AGAIN = 12, BORROWED_MID_ANEW = 36 };
-enum { BORROWED_SHARED = 2 };
+enum { BORROWED_AMONG_SOME = 2, SOME_THREADS = 16 };
 /* Where threads share slabs, each visits the batch boundary so often with a class, or as often as a block has bytes. */
 enum { SHARED_VISITS_LEAST = 256 };
 enum { HAND_STEPS = 24 };
@@ -129,6 +130,11 @@ size_t magazine_shrink(heap_t *heap, unsigned size_class) {
 
 /* ---- Refill and overflow --------------------------------------------------------------*/
 
+HAK_INLINE size_t borrowed_again(bool is_tiny) {
+  if (!is_tiny) return BORROWED_MID_AGAIN;
+  return HAK_LIKELY(pool_owner_count() <= SOME_THREADS) ? BORROWED_AGAIN : BORROWED_AMONG_SOME;
+}
+
 /* The first slab of a class costs a thread a page at least, and a kilobyte in the
  * tables. Most threads use many sizes and few blocks of each: a class's blocks come from
  * a coarser one, until they would be worth slabs of their own. While the coarse magazine
@@ -138,10 +144,8 @@ HAK_INLINE bool borrows(heap_t *heap, unsigned size_class, unsigned coarse, bool
   magazine_t *m = &heap->magazines[size_class];
   if (m->capacity > 0 || m->borrowed >= BORROWED_MOST || coarse == size_class) return false;
   size_t refill = capacity_refill(heap->magazines[coarse].capacity);
-  bool is_tiny = size_class < TINY_CLASS_COUNT, is_again = *heap->top[coarse] != NULL;
-  size_t share = is_again ? (is_tiny ? BORROWED_AGAIN : BORROWED_MID_AGAIN)
-                          : refill * (is_tiny ? BORROWED_ANEW : BORROWED_MID_ANEW);
-  if (is_tiny && may_share) share = BORROWED_SHARED;
+  bool is_tiny = size_class < TINY_CLASS_COUNT, is_again = *heap->top[coarse] != NULL || (is_tiny && may_share);
+  size_t share = is_again ? borrowed_again(is_tiny) : refill * (is_tiny ? BORROWED_ANEW : BORROWED_MID_ANEW);
   m->borrowed = min_size(m->borrowed + share, BORROWED_MOST) & BORROWED_ALL;
   return true;
 }

@@ -220,6 +220,24 @@ TEST(Magazine, AThreadThatUsesManySizesAndFewBlocksHasFewSlabs) {
   }).join();
 }
 
+/* Each class's slabs would be a page for each thread. */
+TEST(Magazine, AmongSomeThreadsASizeIsBorrowedForLonger) {
+  hak_test::AttachedOwner others[24];
+  std::thread([] {
+    hak_thread_flush();
+    const unsigned own = size_class_of(1008);
+    for (int round = 0; round < 100; round++) hak_free(hak_malloc(1008));
+    void *block = hak_malloc(1008);
+    EXPECT_GT(word_kind(map_lookup(block)), own) << "as soon as among few";
+    hak_free(block);
+    for (int round = 0; round < 100; round++) hak_free(hak_malloc(1008));
+    block = hak_malloc(1008);
+    EXPECT_EQ(word_kind(map_lookup(block)), own) << "for ever";
+    hak_free(block);
+    hak_thread_flush();
+  }).join();
+}
+
 /* What a program frees at the end of its work would stay otherwise. */
 TEST(Magazine, ALargeBlockIsKeptOnlyWhereOneHasBeenWantedAgain) {
   std::thread([] {

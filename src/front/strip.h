@@ -30,7 +30,7 @@
  * lowers the top before it takes the block, and raises it again if that is gone. The floor
  * is the newest block's slot itself: a thread whose top is not below it at S3 has not taken
  * the block, and will find the NULL. All else is as above, with "at the floor" for "above" it.
- * Tiny blocks' pops are two instructions shorter, and of their newest there is a page for each class at the most.
+ * Tiny blocks' pops are four instructions shorter, and of their newest there is a page for each class at the most.
  *
  * tests/model/weak/src/protocols/strip.rs explores both (docs/weak_memory.md). What is left
  * is a magazine with gaps. Its owner closes them when it comes to a slow path

@@ -47,11 +47,9 @@ typedef struct {
   void **floor, *block; /* what lay there */
 } floor_t;
 
-static bool newest_stays(unsigned size_class) { return size_class < TINY_CLASS_COUNT; }
-
 /* S1. false: there is too little in the magazine, or the thread is at work on it. */
 static bool put_floor(heap_t *heap, unsigned size_class, floor_t *floor) {
-  void **top = load_top(heap, size_class), **slot = newest_stays(size_class) ? top - 1 : top;
+  void **top = load_top(heap, size_class), **slot = magazine_lowers_first(size_class) ? top : top - 1;
   if (is_stripped(heap, size_class) || slot <= magazine_slots(heap, size_class)) return false;
   *floor = (floor_t){size_class, slot, load_slot(slot)};
   return floor->block != NULL && swap_slot(floor->floor, floor->block);
@@ -60,7 +58,7 @@ static bool put_floor(heap_t *heap, unsigned size_class, floor_t *floor) {
 /* S3. */
 static bool is_above(heap_t *heap, const floor_t *floor) {
   void **top = load_top(heap, floor->size_class);
-  return newest_stays(floor->size_class) ? top > floor->floor : top >= floor->floor;
+  return magazine_lowers_first(floor->size_class) ? top >= floor->floor : top > floor->floor;
 }
 
 static void send_home(heap_t *heap, unsigned size_class, void *block) {

@@ -2,6 +2,7 @@
 #include "dense.h"
 
 #include "../support/limit.h"
+#include "huge_credit.h"
 #include "pages.h"
 #include "zone.h"
 
@@ -15,8 +16,9 @@ enum {
   TOGETHER = 16,
 };
 /* Below this much heap, what huge pages keep resident of slabs that are partly free is a good part of
- * it, and what they save is too little to be measured. */
-static const size_t from_bytes = HAK_MIB(64);
+ * it, and what they save is too little to be measured. Where most of it is wide blocks there is little of such, and from the second
+ * on a witness tells. */
+static const size_t from_bytes = HAK_MIB(64), wide_from_bytes = HAK_MIB(16);
 
 /* Relaxed: sums of what threads report, looked at as an estimate; with nothing beside them that is only read. */
 static struct {
@@ -92,11 +94,20 @@ void dense_thins_out(unit_t first, size_t units) {
   }
 }
 
-/* A good part of what is in use. */
-static bool blocks_are_wide(size_t used_units) { return dense_wide_units() >= used_units / 8; }
+/* A good part of what is in use; of a small heap, half: beside fewer, what is free in slabs would become resident as well. */
+static bool blocks_are_wide(size_t used_units) {
+  size_t part = used_units << UNIT_SHIFT < from_bytes ? 2 : 8;
+  return dense_wide_units() >= used_units / part;
+}
 
 static bool counts_credit(size_t used_units) {
-  return used_units << UNIT_SHIFT >= from_bytes && blocks_are_wide(used_units);
+  return used_units << UNIT_SHIFT >= wide_from_bytes && blocks_are_wide(used_units);
+}
+
+/* Where there are more huge blocks than all of these, what is known of them holds for the few wide ones beside them. */
+static bool huge_blocks_vouch(size_t units, size_t used_units) {
+  return zone_used_units(ZONE_HUGE) >= used_units && limit_allows_huge_pages(units << UNIT_SHIFT) &&
+         huge_credit_spend(units / SUPERSLAB_UNITS);
 }
 
 bool dense_asks(dense_question_t *question, size_t units, size_t used_units) {
@@ -135,12 +146,12 @@ bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
   size_t used_bytes = used_units << UNIT_SHIFT;
   if (!slabs_are_dense((int64_t)used_bytes)) return false;
   bool is_wide = blocks_are_wide(used_units);
-  if (used_bytes < from_bytes) {
-    if (is_wide) becomes_witness(first, units);
-    return false;
-  }
-  if (!limit_allows_huge_pages(units << UNIT_SHIFT)) return false;
-  return !is_wide || has_credit(first, units);
+  if (used_bytes >= (is_wide ? wide_from_bytes : from_bytes))
+    return limit_allows_huge_pages(units << UNIT_SHIFT) && (!is_wide || has_credit(first, units));
+  if (!is_wide) return false;
+  if (huge_blocks_vouch(units, used_units)) return true;
+  becomes_witness(first, units);
+  return false;
 }
 
 /* Free as a whole, and back at the system since it was in use; without huge pages. */

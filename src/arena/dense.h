@@ -7,8 +7,8 @@
  * resident in small pages as well. The zone of huge blocks does not count: they may be hardly used. Blocks of several pages, wide ones, do not say how much of them is used. So where they are a
  * good part of the heap, a short step of growth that goes without huge pages is a witness: when
  * the zone grows the next time, a few pages of what is in use in it are looked up, and if
- * they are resident, that is credit for as much as the heap has. Huge blocks earn
- * theirs in the same way: huge_pages.h.
+ * they are resident, that is credit for as much as the heap has. Where wide blocks are most of it the heap need not be large. Huge blocks earn
+ * theirs in the same way (huge_pages.h), and what they have earned (huge_credit.h) serves a few wide ones beside them, too.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -5,11 +5,11 @@
 #include "../os/os.h"
 #include "../support/limit.h"
 #include "arena.h"
+#include "huge_credit.h"
 #include "pages.h"
 
 enum {
   PROBES = 4,
-  CREDIT_FOR_DENSE = 8,
   /* Of a SuperSlab in which a block ends, so many units must be the block's: what a huge page makes
    * resident beside them is no more. A huge page takes as long as a third of its small ones. */
   END_LEAST_UNITS = SUPERSLAB_UNITS / 2,
@@ -19,7 +19,6 @@ enum {
 };
 
 /* All relaxed, and a lost update is no harm: they are estimates. */
-static atomic64 credit_units;
 /* The newest block without huge pages, first unit << 32 | units, until somebody
  * has looked at it. It may be freed by then: we look at no more than which pages
  * are resident, and the window is ours for ever. */
@@ -83,20 +82,7 @@ static void give_up(row_t row) {
   for (size_t n = row.from; n < row.to; n++) map_superslab(n)->stale = 0;
 }
 
-/* ---- Credit --------------------------------------------------------------------*/
-
-/* Not added up: what a program once did is worth no more for having been seen often. */
-static void credit(size_t superslabs) {
-  uint64_t units = superslabs * SUPERSLAB_UNITS * CREDIT_FOR_DENSE;
-  if (atomic64_load_relaxed(&credit_units) < units) atomic64_store_relaxed(&credit_units, units);
-}
-
-static bool spend(size_t superslabs) {
-  uint64_t have = atomic64_load_relaxed(&credit_units), price = superslabs * SUPERSLAB_UNITS;
-  if (have < price) return false;
-  atomic64_store_relaxed(&credit_units, have - price);
-  return true;
-}
+/* ---- Learning --------------------------------------------------------------------*/
 
 /* By its last page, as memory is mostly filled from the start. */
 static bool is_used(size_t number) { return page_is_resident(address(number + 1) - 1); }
@@ -113,7 +99,7 @@ static void learn_from_newest(void) {
   for (size_t n = row.from; n < row.to; n += step)
     if (!is_used(n)) return;
   atomic64_store_relaxed(&newest, 0);
-  credit(row.to - row.from);
+  huge_credit_earn(row.to - row.from);
 }
 
 /* To ask takes longer than all else that is done for a block that is not used. Where some in a row were sparse, and there is no
@@ -121,18 +107,18 @@ static void learn_from_newest(void) {
 static bool is_taken_for_sparse(void) {
   enum { TRUSTED_FROM = 8, LOOK_EVERY = 8 };
   static atomic32 turns;
-  return atomic32_load_relaxed(&sparse_in_a_row) >= TRUSTED_FROM && atomic64_load_relaxed(&credit_units) == 0 &&
+  return atomic32_load_relaxed(&sparse_in_a_row) >= TRUSTED_FROM && huge_credit_is_gone() &&
          !turn_has_come(&turns, LOOK_EVERY);
 }
 
 static void note_sparse(void) {
   atomic32_add_relaxed(&sparse_in_a_row, 1);
-  atomic64_store_relaxed(&credit_units, 0);
+  huge_credit_lose();
 }
 
 static void note_dense(size_t superslabs) {
   atomic32_store_relaxed(&sparse_in_a_row, 0);
-  credit(superslabs);
+  huge_credit_earn(superslabs);
 }
 
 void huge_pages_learn(unit_t first, size_t units) {
@@ -150,17 +136,18 @@ void huge_pages_learn(unit_t first, size_t units) {
 static void widen_end(unit_t first, size_t units, bool wanted) {
   row_t end = open_end(first, units);
   if (end.from == end.to || map_wants_huge_page(end.from) == wanted) return;
-  if (wanted && ((first + units) % SUPERSLAB_UNITS < END_LEAST_UNITS || !spend(1))) return;
+  if (wanted && ((first + units) % SUPERSLAB_UNITS < END_LEAST_UNITS || !huge_credit_spend(1))) return;
   if (arena_widen_end(first, units, wanted)) (wanted ? ask : do_without)(end);
 }
 
 void huge_pages_use(unit_t first, size_t units) {
   row_t row = whole_superslabs(first, units);
   size_t price = count(row, has_not_asked) + count(row, is_huge_anew) + count(row, is_asked_in_pieces);
-  bool allowed = limit_allows_huge_pages(0), granted = allowed && spend(price); /* the run is charged already */
+  bool allowed = limit_allows_huge_pages(0),
+       granted = allowed && huge_credit_spend(price); /* the run is charged already */
   if (allowed && !granted) {
     learn_from_newest();
-    granted = spend(price);
+    granted = huge_credit_spend(price);
   }
   if (granted) {
     for_each_part(row, has_not_asked, ask);

@@ -4,6 +4,7 @@
 extern "C" {
 #include "arena/dense.h"
 #include "arena/dirty.h"
+#include "arena/huge.h"
 }
 
 namespace {
@@ -243,8 +244,43 @@ TEST_F(WideBlocks, UsedAtTheirBeginningEarnNoneWhereverThatIs) {
 
 TEST_F(WideBlocks, TheHeapThatWasTooSmallIsTheFirstWitness) {
   Uses(UNIT_BYTES, UNIT_BYTES);
-  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, HAK_MIB(63) / UNIT_BYTES));
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, HAK_MIB(15) / UNIT_BYTES));
   EXPECT_TRUE(GrowthGetsThem());
+}
+
+/* A program of arrays alone has little that is free in slabs. Where half of a small heap is such, that is what would become resident. */
+TEST_F(WideBlocks, EarnThemInASmallHeapThatIsMostlyTheirs) {
+  constexpr size_t kSmall = HAK_MIB(40) / UNIT_BYTES;
+  Uses(UNIT_BYTES, UNIT_BYTES);
+  const auto growth_gets_them = [&](size_t wide) {
+    dense_note_wide(static_cast<int64_t>(wide) - static_cast<int64_t>(kUsed));
+    EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, HAK_MIB(15) / UNIT_BYTES));
+    dense_question_t question;
+    if (dense_asks(&question, kUnits, kSmall)) dense_hear(dense_is_resident(&question), kSmall);
+    const bool gets = dense_wants_huge_pages(run_ + kUnits, kUnits, kSmall);
+    dense_note_wide(static_cast<int64_t>(kUsed) - static_cast<int64_t>(wide));
+    return gets;
+  };
+  EXPECT_FALSE(growth_gets_them(kSmall / 2 - 1));
+  EXPECT_TRUE(growth_gets_them(kSmall / 2));
+}
+
+/* Of a program that has some blocks of 1 to 4 MiB beside many that are larger. */
+TEST_F(WideBlocks, HugeOnesVouchForAFewBesideThem) {
+  constexpr size_t kFew = HAK_MIB(8) / UNIT_BYTES;
+  const auto gets_them = [&](size_t used) { return dense_wants_huge_pages(run_, SUPERSLAB_UNITS, used); };
+  void *lives = huge_alloc(HAK_MIB(8), 1, false), *dense = huge_alloc(HAK_MIB(8), OS_HUGE_PAGE_BYTES, false);
+  ASSERT_NE(lives, nullptr);
+  ASSERT_NE(dense, nullptr);
+  EXPECT_FALSE(gets_them(kFew)) << "nobody knows yet";
+  std::memset(dense, 1, HAK_MIB(8));
+  ASSERT_TRUE(huge_free(dense));
+  EXPECT_FALSE(gets_them(kFew + 1)) << "there are more of these";
+  size_t superslabs = 0;
+  while (gets_them(kFew)) superslabs++;
+  EXPECT_GE(superslabs, 8 * 3u);
+  EXPECT_LE(superslabs, 8 * 4u) << "eight times what was seen in use";
+  ASSERT_TRUE(huge_free(lives));
 }
 
 /* Of blocks of a page or two not much can be unused. */

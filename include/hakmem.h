@@ -176,7 +176,7 @@ HAK_PUBLIC size_t hak_thread_idle(void) HAK_NOEXCEPT;
 
 /* hak_thread_flush, then returns every page of free memory beyond `keep_bytes`, resident ones
  * between live blocks included, to the system. Returns true if any was. Other threads' caches
- * are emptied as well, but for a block of each size up to 64 KiB, where the thread is not in the allocator
+ * are emptied as well, but for a block of each size up to 1040 bytes, where the thread is not in the allocator
  * just then, the system has membarrier(2), and no filter of system calls is in force. Of heaps of
  * the program's own, the calling thread's caches are emptied, and what is wholly free then goes
  * back: slabs without a block, in pieces of 64 KiB to 2 MiB in which nothing else lies. They keep

@@ -87,7 +87,7 @@ HAK_INLINE void free_of_region(void *block, uint32_t word) {
 
 static HAK_NOINLINE void free_any(void *block, uint32_t word) {
   if (HAK_UNLIKELY(!word_is_class(word)) && word_is_region(word)) {
-    free_of_region(block, word);
+    free_of_region(block, map_lookup(block)); /* alloc_free_slow may have cleared a bit */
     return;
   }
   int saved_errno = errno;
@@ -116,7 +116,7 @@ static HAK_NOINLINE void free_unsampled(heap_t *heap, void *block, uint32_t word
 }
 
 void alloc_free_slow(void *block, size_t difference, heap_t *heap) {
-  /* Somebody may have set the bit since; no word has it. */
+  /* Somebody may have set the bit since. No word of an owner has it; those of many regions do. */
   uint32_t word = ((uint32_t)difference ^ heap->id_word) & ~HEAP_SAMPLES;
   if (HAK_LIKELY(!sample_may_be_on(heap))) {
     if (!boundary_keeps(heap, word_kind(word))) free_unsampled(heap, block, word);
@@ -339,8 +339,9 @@ static void *realloc_huge(void *block, size_t bytes) {
 /* It stays in its region. */
 static HAK_NOINLINE void *realloc_of_region(void *block, uint32_t word, size_t bytes) {
   if (HAK_UNLIKELY(!cache_thread_has_any())) thread_watch();
-  void *moved = region_realloc(block, word, bytes);
-  if (moved == NULL && reclaim_at_hard_limit(bytes)) moved = region_realloc(block, word, bytes);
+  void *moved = NULL;
+  bool is_block = region_realloc(block, word, bytes, &moved);
+  if (is_block && moved == NULL && reclaim_at_hard_limit(bytes)) region_realloc(block, word, bytes, &moved);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   bell_ring(); /* the block may have left a place */
   return moved != NULL ? moved : no_memory();
@@ -404,13 +405,19 @@ int alloc_aligned_into(void **out, size_t alignment, size_t bytes) {
   return 0;
 }
 
+/* Whether a block of class `served` may be what a request for so many aligned bytes got. */
+static bool class_may_be_aligned(size_t alignment, size_t bytes, unsigned served) {
+  if (!is_power_of_two(alignment) || alignment > LARGE_MAX_BYTES || bytes > LARGE_MAX_BYTES) return false;
+  unsigned wanted = aligned_class(alignment, bytes);
+  return wanted < SIZE_CLASS_COUNT && class_may_serve(wanted, served);
+}
+
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
   if (block == NULL) return;
   uint32_t word = map_lookup(block);
-  bool fits = word_is_region(word) ? region_may_have_size(block, word, bytes, alignment, false)
-              : word_is_class(word)
-                  ? is_power_of_two(alignment) && class_may_serve(aligned_class(alignment, bytes), word_kind(word))
-                  : size_fits(block, word, bytes, false);
+  bool fits = word_is_region(word)  ? region_may_have_size(block, word, bytes, alignment, false)
+              : word_is_class(word) ? class_may_be_aligned(alignment, bytes, word_kind(word))
+                                    : size_fits(block, word, bytes, false);
   if (fits) alloc_free(block);
   else error_report(ERROR_SIZE_MISMATCH, block, alloc_usable_size(block), bytes);
 }

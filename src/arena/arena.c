@@ -123,6 +123,7 @@ unit_t arena_take_shelved(unsigned length) {
 }
 
 HAK_COLD unit_t arena_take_cut(size_t units, size_t align_units) {
+  HAK_ASSERT(align_units <= SUPERSLAB_UNITS); /* as the window is aligned, so units are as their addresses */
   unit_t run = shelf_take_longer(units + align_units - 1);
   if (run == 0) return 0;
   kept_note_peak();

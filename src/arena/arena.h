@@ -68,7 +68,7 @@ void arena_give_clean(unit_t first, size_t units);
 unit_t arena_take_shelved(unsigned length);
 /* A run as arena_take's for who finds the gate shut: a part of a longer one that lies on the
  * shelf, without the gate. 0 if there is none. It may not read as zero, and arena_clear_stale
- * does not know what of it. */
+ * does not know what of it. `align_units`: SUPERSLAB_UNITS at most. */
 unit_t arena_take_cut(size_t units, size_t align_units);
 /* Makes a run longer in place if the units behind it are free or the zone can grow there. */
 bool arena_extend(unit_t first, size_t old_units, size_t new_units);

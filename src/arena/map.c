@@ -246,13 +246,29 @@ static bool share_page(zone_id_t zone, int table) {
   return true;
 }
 
+/* Gives back what share_page has mapped before it failed for that zone and table, unless it goes with the place: what is
+ * within it, and in any case the page map's. */
+static void unshare_pages(zone_id_t zone, int table) {
+  size_t page = os_page_bytes();
+  if (the_map.is_held) return;
+  for (int i = TABLES - 1; i >= table && i > 0; i--)
+    for (zone_id_t z = 1; z < (i == table ? zone : ZONE_COUNT); z++) {
+      size_t start = table_offset(i, the_map.zone_first[z]);
+      if (start % page != 0) os_release(table_start(i) + align_down(start, page), page);
+    }
+}
+
 /* Maps the pages in which two zones have elements, if there are any. The first zone
- * maps its own. */
+ * maps its own. The page map is the last, as everywhere. */
 static bool share_pages(void) {
-  for (int i = 0; i < TABLES; i++) {
+  mapped_bytes = 0;
+  for (int i = TABLES - 1; i >= 0; i--) {
     mapped_to[0][i] = align_down(table_offset(i, the_map.zone_first[0]), os_page_bytes());
     for (zone_id_t z = 1; z < ZONE_COUNT; z++)
-      if (!share_page(z, i)) return false;
+      if (!share_page(z, i)) {
+        unshare_pages(z, i);
+        return false;
+      }
   }
   return true;
 }

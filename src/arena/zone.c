@@ -156,7 +156,7 @@ unit_t zone_find(zone_id_t zone, size_t units, size_t align_units) {
     /* The next best; after some, one that fits however it lies. */
     size_t run_units = map_record(run)->run_units;
     size_t at_least = i < TRIES ? run_units : max_size(units + align_units - 1, run_units);
-    run = runs_not_before(root, at_least, run + 1);
+    run = runs_not_before(root, at_least, at_least == run_units ? run + 1 : 0);
   }
   return run != 0 ? fit(run, units, align_units) : 0;
 }

@@ -30,6 +30,7 @@ static __thread bool thread_has_ended __attribute__((tls_model("initial-exec")))
  * found by pool_attach.                                                          */
 static pthread_key_t thread_key;
 static atomic32 thread_key_exists; /* release after the key: pairs with the acquires of this file */
+static hak_lock_t key_lock;
 enum { THREAD_IS_WATCHED = 1, THREAD_ENDS };
 
 static void set_thread_state(uintptr_t state) {
@@ -99,12 +100,11 @@ static void thread_ends(void *value) {
 }
 
 void thread_prepare(void) {
-  static hak_lock_t lock;
   if (atomic32_load_acquire(&thread_key_exists)) return;
-  lock_acquire(&lock);
+  lock_acquire(&key_lock);
   if (!atomic32_load_relaxed(&thread_key_exists) && pthread_key_create(&thread_key, thread_ends) == 0)
     atomic32_store_release(&thread_key_exists, 1);
-  lock_release(&lock);
+  lock_release(&key_lock);
 }
 
 void thread_watch(void) {
@@ -176,6 +176,7 @@ void thread_flush(void) {
 void thread_before_fork(void) { pool_before_fork(); }
 void thread_after_fork(void) {
   atomic32_store_relaxed(&leader_has_ended, 0); /* the only thread there is leads */
+  atomic32_store_relaxed(&key_lock.state, 0);   /* who held it is the parent's */
   heap_t *heap = the_heap != &the_null_heap ? the_heap : NULL;
   bool is_left = pool_after_fork(heap != NULL ? &heap->owner : NULL);
   if (!is_left) the_heap = &the_null_heap;

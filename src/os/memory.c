@@ -305,7 +305,10 @@ bool os_is_readable(const void *address) {
   const uint32_t unlikely = 0x6C17A5B3; /* a word that is as expected costs a sleep, be it of no time */
   const struct timespec no_time = {0};
   const uint32_t *word = (const uint32_t *)align_down((uintptr_t)address, sizeof *word);
-  return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, unlikely, &no_time, NULL, 0) == 0 || errno != EFAULT;
+  int saved_errno = errno;
+  bool is_readable = syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, unlikely, &no_time, NULL, 0) == 0 || errno != EFAULT;
+  errno = saved_errno;
+  return is_readable;
 }
 
 uintptr_t os_first_stack_end(void) { return getauxval(AT_RANDOM); }

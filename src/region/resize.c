@@ -80,15 +80,8 @@ static region_result_t alloc_grown(uint64_t handle, size_t bytes, void **moved) 
   return REGION_OK;
 }
 
-void *region_realloc(void *block, uint32_t word, size_t bytes) {
+static void *resized(void *block, uint32_t word, size_t held, size_t bytes) {
   unsigned what = word_what(word);
-  size_t held = region_usable_size(block, word);
-  bool is_start = what < MID_CLASS_END ? slab_starts_block(block, what)
-                                       : block == map_address((unit_t)map_unit_of(block));
-  if (held == 0 || !is_start) {
-    error_report(held == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, held, 0);
-    return NULL;
-  }
   if (size_stays_when_shrunk(held, bytes)) return stay(block, what, bytes);
   if (what == REGION_LONE && bytes > held && bytes <= PTRDIFF_MAX && grow_in_place(block, word, bytes)) return block;
   void *moved;
@@ -104,4 +97,17 @@ void *region_realloc(void *block, uint32_t word, size_t bytes) {
   memcpy(moved, block, min_size(held, bytes));
   region_free(block, word);
   return moved;
+}
+
+bool region_realloc(void *block, uint32_t word, size_t bytes, void **moved) {
+  unsigned what = word_what(word);
+  size_t held = region_usable_size(block, word);
+  bool is_start = what < MID_CLASS_END ? slab_starts_block(block, what)
+                                       : block == map_address((unit_t)map_unit_of(block));
+  if (held == 0 || !is_start) {
+    error_report(held == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, held, 0);
+    return false;
+  }
+  *moved = resized(block, word, held, bytes);
+  return true;
 }

@@ -25,19 +25,22 @@ static bool has_too_much_elsewhere(const node_t *here) {
 
 static bool may_have_pooled(void) { return pool_pooled_count() != 0 || pool_fork_is_pending(); }
 
-/* Of the orphanage's the last one, and only if it is half free at least: the others are lent from. */
-static unit_t slab_to_adopt(const owner_t *pooled, unsigned size_class) {
+/* Where somebody wants a slab: usually, or because there is no other memory. */
+typedef enum { WANTED, NEEDED } need_t;
+
+/* Of the orphanage's the last one, and usually only if it is half free at least: the others are lent from. */
+static unit_t slab_to_adopt(const owner_t *pooled, unsigned size_class, need_t need) {
   unit_t slab = pooled->slabs[size_class];
   if (slab == 0 || pooled->id != node_orphanage_id(node_of(pooled))) return slab;
   unit_t last = map_record(slab)->slab.previous;
-  return slab_is_half_free(last) ? last : 0;
+  return need == NEEDED || slab_is_half_free(last) ? last : 0;
 }
 
-static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class) {
+static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class, need_t need) {
   owner_enter(pooled);
   bool may_have_more = remote_has_pending(pooled);
   if (may_have_more) remote_collect(pooled, COLLECTS);
-  unit_t slab = slab_to_adopt(pooled, size_class);
+  unit_t slab = slab_to_adopt(pooled, size_class, need);
   if (slab != 0) {
     slab_hand_over(pooled, owner, slab, size_class);
     atomic64_add_alone(&owner->adoptions, 1);
@@ -48,12 +51,12 @@ static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class) {
   return slab != 0;
 }
 
-/* An owner in the node's stack that has a slab of the class with a free block, as far as SEARCH_LOOKS of them go;
+/* An owner in the node's stack that has a slab of the class with a free block, as far as so many looks go;
  * else NULL. What others have freed and nobody has collected is not seen. */
-static owner_t *find_with(const node_t *node, unsigned size_class) {
+static owner_t *find_with(const node_t *node, unsigned size_class, uint32_t looks) {
   uint32_t *cursor = &searches[node - pool.nodes].cursor[size_class];
   uint64_t *anew = &searches[node - pool.nodes].anew[size_class / 64], bit = (uint64_t)1 << size_class % 64;
-  for (int i = 0; i < SEARCH_LOOKS; i++) {
+  for (uint32_t i = 0; i < looks; i++) {
     if (*cursor == 0 && (*anew & bit) != 0) {
       *anew &= ~bit;
       *cursor = node->top;
@@ -68,14 +71,14 @@ static owner_t *find_with(const node_t *node, unsigned size_class) {
   return NULL;
 }
 
-static bool adopt_on(node_t *node, owner_t *owner, unsigned size_class) {
+static bool adopt_on(node_t *node, owner_t *owner, unsigned size_class, need_t need) {
   uint32_t orphanage = node_orphanage_id(node);
-  bool adopted = orphanage != 0 && adopt_from(owner_by_id(orphanage), owner, size_class);
-  owner_t *found = adopted ? NULL : find_with(node, size_class);
-  if (found != NULL) return adopt_from(found, owner, size_class);
+  bool adopted = orphanage != 0 && adopt_from(owner_by_id(orphanage), owner, size_class, need);
+  owner_t *found = adopted ? NULL : find_with(node, size_class, need == NEEDED ? UINT32_MAX : SEARCH_LOOKS);
+  if (found != NULL) return adopt_from(found, owner, size_class, need);
   uint32_t id = node->next_visit != 0 ? node->next_visit : node->top;
   for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
-    adopted = adopt_from(owner_by_id(id), owner, size_class);
+    adopted = adopt_from(owner_by_id(id), owner, size_class, need);
     if (!adopted) id = owner_by_id(id)->pool_next;
   }
   node->next_visit = id;
@@ -84,11 +87,11 @@ static bool adopt_on(node_t *node, owner_t *owner, unsigned size_class) {
 
 /* On each other node, the next one in turn first: one look at a node that changes with each call would meet the
  * same node for the same class, where classes are wanted in turn as well. */
-static bool adopt_on_others(const node_t *here, owner_t *owner, unsigned size_class) {
+static bool adopt_on_others(const node_t *here, owner_t *owner, unsigned size_class, need_t need) {
   pool.next_elsewhere = (pool.next_elsewhere + 1) % NODES_MOST;
   for (uint32_t i = 0; i < NODES_MOST; i++) {
     node_t *node = &pool.nodes[(pool.next_elsewhere + i) % NODES_MOST];
-    if (node != here && adopt_on(node, owner, size_class)) return true;
+    if (node != here && adopt_on(node, owner, size_class, need)) return true;
   }
   return false;
 }
@@ -112,22 +115,23 @@ bool adopt(owner_t *owner, unsigned size_class) {
   if (pool_owner_count() > 1) atomic32_store_relaxed(&owner->node, node_here());
   if (!may_have_pooled() || !enter_to_adopt()) return false;
   node_t *here = node_of(owner);
-  bool adopted = adopt_on(here, owner, size_class);
-  if (!adopted && has_too_much_elsewhere(here)) adopted = adopt_on_others(here, owner, size_class);
+  bool adopted = adopt_on(here, owner, size_class, WANTED);
+  if (!adopted && has_too_much_elsewhere(here)) adopted = adopt_on_others(here, owner, size_class, WANTED);
   pool_leave();
   return adopted;
 }
 
-bool adopt_elsewhere(owner_t *owner, unsigned size_class) {
+bool adopt_any(owner_t *owner, unsigned size_class) {
   pool_enter();
-  bool adopted = adopt_on_others(node_of(owner), owner, size_class);
+  node_t *here = node_of(owner);
+  bool adopted = adopt_on(here, owner, size_class, NEEDED) || adopt_on_others(here, owner, size_class, NEEDED);
   pool_leave();
   return adopted;
 }
 
 bool adopt_found(owner_t *orphanage, unsigned size_class) {
-  owner_t *found = find_with(node_of(orphanage), size_class);
-  return found != NULL && adopt_from(found, orphanage, size_class);
+  owner_t *found = find_with(node_of(orphanage), size_class, SEARCH_LOOKS);
+  return found != NULL && adopt_from(found, orphanage, size_class, WANTED);
 }
 
 void adopt_check_search(uint32_t number, unsigned size_class) {

@@ -19,8 +19,9 @@ HAK_C_BEGIN
  * turn. It is then in the owner's list. false: there is none, or another thread is behind the gate: it is waited for only
  * where much lies free, for a tenth of a second at the most. */
 bool adopt(owner_t *owner, unsigned size_class);
-/* There is no memory: the same on all other nodes, however little is there. */
-bool adopt_elsewhere(owner_t *owner, unsigned size_class);
+/* There is no memory: the same on all nodes, of whatever owner that waits there, and what the orphanages lend from. What was freed
+ * and nobody has collected is not seen everywhere. Waits for the gate. */
+bool adopt_any(owner_t *owner, unsigned size_class);
 /* The same for an orphanage, from an owner that waits on its node and is known to have such a slab. The gate is held. */
 bool adopt_found(owner_t *orphanage, unsigned size_class);
 /* Aborts through HAK_CHECK unless every owner on that node that has a slab of the class will be found. The gate is held. */

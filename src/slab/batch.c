@@ -37,7 +37,7 @@ static bool get_slab(owner_t *owner, unsigned size_class) {
   slab_tell_arena(owner);
   if (adopt(owner, size_class) || slab_add(owner, size_class)) return true;
   regain(owner);
-  return owner->slabs[size_class] != 0 || slab_add(owner, size_class) || adopt_elsewhere(owner, size_class);
+  return owner->slabs[size_class] != 0 || slab_add(owner, size_class) || adopt_any(owner, size_class);
 }
 
 static size_t refill_single(owner_t *owner, unsigned size_class, void **blocks, bool *is_zero) {

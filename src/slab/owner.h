@@ -159,7 +159,7 @@ enum {
   OWNER_ROOM_BYTES = OWNER_STRIDE_BYTES - (int)sizeof(owner_t),
 };
 
-/* The page map's words have 24 bits for an owner. The highest is never set in one: a heap whose
+/* The page map's words have 24 bits for an owner. The highest is never set in one of an owner: a heap whose
  * id_word has it is at home nowhere (the_null_heap, and what front/sample.h does). The system
  * has no more than half as many threads. */
 enum { OWNERS_MOST = (1 << (32 - KIND_BITS - 1)) - 1 };

@@ -102,6 +102,18 @@ TEST_P(Block, UsableBytesAreUsableAndNobodyElses) {
   for (const Piece &piece : pieces) s.free(piece.block);
 }
 
+/* That asks the system whether what lies before it can be read. */
+TEST_P(Block, UsableSizeOfAnothersBlockLeavesErrnoAlone) {
+  alignas(64) static char others[256]; /* glibc's chunk of 112 bytes, for all that anybody can tell */
+  std::size_t header = 112 | 1;
+  std::memcpy(others + 120, &header, sizeof header);
+  for (char *block : {others + 128, others}) {
+    errno = 0;
+    (void)s.usable(block);
+    EXPECT_EQ(errno, 0);
+  }
+}
+
 /* malloc_usable_size must not make the rest of the size class unreachable: what
  * it says, realloc must be able to use in place. */
 TEST_P(Block, GrowsInPlaceToItsUsableSize) {

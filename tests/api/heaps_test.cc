@@ -75,6 +75,26 @@ TEST_P(Heaps, AnyFreeTakesABlockOfAHeap) {
   hak_heap_free(nullptr, nullptr);
 }
 
+/* There are 65 534 at once. */
+TEST_P(Heaps, AnyFreeFindsTheHeapAmongVeryMany) {
+  std::vector<hak_heap_t *> heaps;
+  for (int i = 0; i < 33000; i++) heaps.push_back(hak_heap_new(0));
+  for (hak_heap_t *each : heaps) ASSERT_NE(each, nullptr);
+  std::vector<void *> blocks;
+  for (hak_heap_t *each : heaps) blocks.push_back(hak_heap_malloc(each, 100));
+  for (std::size_t i = heaps.size() - 200; i < heaps.size(); i++) {
+    s.free(blocks[i]);
+    EXPECT_EQ(stats_of(heaps[i]).live, 0u) << i;
+    EXPECT_EQ(hak_heap_malloc(heaps[i], 100), blocks[i]) << i;
+  }
+  for (std::size_t i = 0; i < heaps.size(); i++) ASSERT_TRUE(hak_heap_owns(heaps[i], blocks[i])) << i;
+  Worker other;
+  other.run([&] {
+    for (void *block : blocks) s.free(block);
+  });
+  for (hak_heap_t *each : heaps) hak_heap_destroy(each);
+}
+
 TEST_P(Heaps, ReallocLeavesABlockInItsHeap) {
   void *block = hak_heap_malloc(heap, 8);
   std::memcpy(block, "contents", 8);

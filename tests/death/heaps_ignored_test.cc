@@ -65,6 +65,16 @@ TEST(HeapMisuseIgnored, ACallWithoutAHeapIsNoticedWhateverIsAskedFor) {
   }
 }
 
+/* What fails is tried again where there is a hard limit. A mistake is not. */
+TEST(HeapMisuseIgnored, AMistakeOfReallocIsCountedOnce) {
+  hak_heap_t *heap = hak_heap_new(0);
+  char *block = static_cast<char *>(hak_heap_malloc(heap, 1000));
+  std::uint64_t before = errors();
+  EXPECT_EQ(hak_realloc(block + 16, 2000), nullptr);
+  EXPECT_EQ(errors() - before, 1u);
+  hak_heap_destroy(heap);
+}
+
 TEST(HeapMisuseIgnored, AnothersBlockStaysAsItIs) {
   hak_heap_t *heap = hak_heap_new(0), *other = hak_heap_new(0);
   for (std::size_t bytes : {100, 5000, 100000, 10 << 20}) {
@@ -101,6 +111,6 @@ TEST(HeapMisuseIgnored, ABlockFreedTwiceIsFreeOnce) {
 }
 
 int main(int argc, char **argv) {
-  hak_test::init_with(argc, argv, {"HAKMEM_ABORT_ON_ERROR=0"});
+  hak_test::init_with(argc, argv, {"HAKMEM_ABORT_ON_ERROR=0", "HAKMEM_HARD_LIMIT=4G"});
   return RUN_ALL_TESTS();
 }

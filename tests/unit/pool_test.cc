@@ -547,6 +547,48 @@ TEST_F(Lent, WhatEndedThreadsLeftComesFirstAndThenFreshSlabs) {
   give_back(a, blocks);
 }
 
+/* How many blocks a thread gets that has no other memory. */
+static std::size_t blocks_without_more_memory(owner_t *owner, unsigned size_class) {
+  arena_purge(0);
+  limit_set_hard(limit_charged());
+  std::size_t got = 0;
+  for (void *block; batch_refill(owner, size_class, &block, 1, nullptr) == 1;) got++;
+  return got;
+}
+
+/* Neither where the next visit would be, nor in a list of slabs with a free block until somebody looks. */
+TEST_F(Pool, WhatWasFreedIntoEndedThreadsSlabsServesWhenMemoryIsShort) {
+  constexpr unsigned kClass = 32;
+  const std::size_t count = size_classes[kClass].capacity;
+  AttachedOwner staying, first;
+  auto blocks = first.refill(kClass, count);
+  first.detach();
+  std::vector<std::pair<std::unique_ptr<AttachedOwner>, std::vector<void *>>> others;
+  for (int i = 0; i < 40; i++) {
+    others.emplace_back(std::make_unique<AttachedOwner>(), std::vector<void *>());
+    others.back().second = others.back().first->refill(20, 1);
+  }
+  for (auto &[owner, block] : others) owner->detach();
+  std::vector<void *> freed(blocks.begin() + 1, blocks.end());
+  staying.flush(kClass, freed);
+  remote_flush(staying);
+  auto outcome = hak_test::in_child([&] { return blocks_without_more_memory(staying, kClass) == count - 1 ? 0 : 1; });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe() << ": no memory, and an ended thread has it";
+  staying.flush(kClass, {blocks[0]});
+  for (auto &[owner, block] : others) staying.flush(20, block);
+}
+
+TEST_F(Lent, AThreadAdoptsWhateverIsFreeWhenMemoryIsShort) {
+  AttachedOwner a, busy;
+  auto lent = lend(a, capacity);
+  ASSERT_EQ(lent.size(), capacity);
+  give_back(a, {lent[3], lent[7]});
+  auto outcome = hak_test::in_child([&] { return blocks_without_more_memory(busy, kClass) == 2 ? 0 : 1; });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe() << ": no memory, and what is lent from has it";
+  for (std::size_t i = 0; i < capacity; i++)
+    if (i != 3 && i != 7) give_back(a, {lent[i]});
+}
+
 TEST_F(Lent, AThreadAdoptsOnlyWhatIsHalfFree) {
   AttachedOwner a, busy;
   auto lent = lend(a, capacity / 2 + 1);

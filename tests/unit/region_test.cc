@@ -284,11 +284,17 @@ TEST_F(Region, AThreadThatEndsSendsItsCachesHome) {
   for (void *block : blocks) put(block);
 }
 
+void *resized(void *block, std::size_t bytes) {
+  void *moved = nullptr;
+  EXPECT_TRUE(region_realloc(block, map_lookup(block), bytes, &moved));
+  return moved;
+}
+
 TEST_F(Region, BlocksGrowInPlaceOrMoveAndStayInTheRegion) {
   void *block = take(handle, 10);
   std::memset(block, 1, 10);
   for (std::size_t bytes : {20, 100, 5000, 100000, 70000, 3 << 20, 12 << 20, 2 << 20, 40, 8}) {
-    block = region_realloc(block, map_lookup(block), bytes);
+    block = resized(block, bytes);
     ASSERT_NE(block, nullptr);
     EXPECT_TRUE(region_owns(handle, block));
     EXPECT_EQ(std::memcmp(block, "\1\1\1\1\1\1\1\1", 8), 0);
@@ -312,7 +318,7 @@ Copies grow_two(std::uint64_t handle, std::size_t from, std::size_t to) {
   for (std::size_t bytes = from + UNIT_BYTES; bytes <= to; bytes += UNIT_BYTES)
     for (void *&block : blocks) {
       std::memset(block, bytes >> UNIT_SHIFT & 0xff, 8);
-      void *grown = region_realloc(block, map_lookup(block), bytes);
+      void *grown = resized(block, bytes);
       EXPECT_NE(grown, nullptr) << bytes;
       if (grown == nullptr) return copies;
       copies.count += grown != block;
@@ -353,7 +359,7 @@ Copied copied_to_grow(std::uint64_t handle, std::size_t room) {
     std::size_t limit = room == 0 ? 0 : figures(handle).taken + (units + room) * UNIT_BYTES;
     EXPECT_EQ(region_set_limit(handle, limit), REGION_OK);
     void *before = block;
-    block = region_realloc(block, map_lookup(block), units * UNIT_BYTES);
+    block = resized(block, units * UNIT_BYTES);
     if (block != before) return {block, other, units};
   }
   return {block, other, 0};
@@ -377,7 +383,7 @@ TEST_F(Region, ALimitThatHasNoRoomToSpareHasRoomToGrow) {
   ASSERT_NE(units, 0u) << "nothing was in its way";
   EXPECT_EQ(region_usable_size(block, map_lookup(block)), units * UNIT_BYTES);
   EXPECT_EQ(figures(handle).refused, 0u) << "nothing that the program has asked for was refused";
-  void *none = region_realloc(block, map_lookup(block), 20000 * UNIT_BYTES);
+  void *none = resized(block, 20000 * UNIT_BYTES);
   EXPECT_EQ(none, nullptr);
   EXPECT_EQ(figures(handle).refused, 1u);
   put(block);

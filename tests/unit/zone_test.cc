@@ -46,6 +46,22 @@ bool begin() {
 
 }  // namespace
 
+/* Many free runs are long enough, and none of them is aligned; then one that is longer serves wherever it lies. */
+TEST(Zone, AlignedRunsAreFoundBehindManyThatAreNot) {
+  expect_zero(hak_test::in_child([] {
+    constexpr size_t kOthers = 30;
+    REQUIRE(arena_ready());
+    unit_t run = arena_take(kZone, 1024, SUPERSLAB_UNITS, nullptr);
+    REQUIRE(run != 0);
+    size_t committed = arena_usage().committed;
+    arena_give(run + 1, 3);
+    for (size_t i = 0; i < kOthers; i++) arena_give(static_cast<unit_t>(run + 9 + 4 * i), 2);
+    REQUIRE(arena_take(kZone, 2, 2, nullptr) == run + 2);
+    REQUIRE(arena_usage().committed == committed);
+    return 0;
+  }));
+}
+
 TEST(Zone, ThatGrowsByLittleIsMappedByMore) {
   expect_zero(hak_test::in_child([] {
     REQUIRE(begin());

@@ -94,10 +94,11 @@ void dense_thins_out(unit_t first, size_t units) {
   }
 }
 
+static bool is_small(size_t used_units) { return used_units << UNIT_SHIFT < from_bytes; }
+
 /* A good part of what is in use; of a small heap, half: beside fewer, what is free in slabs would become resident as well. */
 static bool blocks_are_wide(size_t used_units) {
-  size_t part = used_units << UNIT_SHIFT < from_bytes ? 2 : 8;
-  return dense_wide_units() >= used_units / part;
+  return dense_wide_units() >= used_units / (is_small(used_units) ? 2 : 8);
 }
 
 static bool counts_credit(size_t used_units) {
@@ -121,16 +122,18 @@ bool dense_asks(dense_question_t *question, size_t units, size_t used_units) {
     size_t offset = (i * 5 + 3) % DENSE_PROBES * (UNIT_BYTES / DENSE_PROBES);
     if (!zone_is_free(unit)) question->pages[question->count++] = map_address(unit) + offset;
   }
+  /* Of blocks of 100 KB a quarter is never used: of a small heap that is not to be resident. */
+  question->absent_most = question->count / (is_small(used_units) ? 16 : 4);
   witness.first = 0;
   if (question->count == 0) witness.credit_units = 0;
   return question->count > 0;
 }
 
 bool dense_is_resident(const dense_question_t *question) {
-  unsigned absent = 0, absent_most = question->count / 4;
-  for (unsigned i = 0; i < question->count && absent <= absent_most; i++)
+  unsigned absent = 0;
+  for (unsigned i = 0; i < question->count && absent <= question->absent_most; i++)
     absent += !page_is_resident(question->pages[i]);
-  return absent <= absent_most;
+  return absent <= question->absent_most;
 }
 
 void dense_hear(bool is_resident, size_t used_units) {

@@ -34,7 +34,7 @@ size_t dense_wide_units(void);
  * may lose its processor. */
 enum { DENSE_PROBES = 16 };
 typedef struct {
-  unsigned count;
+  unsigned count, absent_most; /* so many of them need not be */
   char *pages[DENSE_PROBES];
 } dense_question_t;
 /* Whether that is to be asked before the small zone grows by so many units, with so many of it in use: the credit is

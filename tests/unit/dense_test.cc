@@ -210,15 +210,15 @@ class WideBlocks : public Dense {
       std::memset(map_address(run_) + at, 1, used_bytes);
   }
   /* What whoever takes a run does before the zone grows. Returns whether there was anything to ask. */
-  static bool Ask() {
+  static bool Ask(size_t used = kUsed) {
     dense_question_t question;
-    if (!dense_asks(&question, kUnits, kUsed)) return false;
-    dense_hear(dense_is_resident(&question), kUsed);
+    if (!dense_asks(&question, kUnits, used)) return false;
+    dense_hear(dense_is_resident(&question), used);
     return true;
   }
-  bool GrowthGetsThem() {
-    Ask();
-    return dense_wants_huge_pages(run_ + kUnits, kUnits, kUsed);
+  bool GrowthGetsThem(size_t used = kUsed) {
+    Ask(used);
+    return dense_wants_huge_pages(run_ + kUnits, kUnits, used);
   }
 
   unit_t run_ = 0;
@@ -255,14 +255,21 @@ TEST_F(WideBlocks, EarnThemInASmallHeapThatIsMostlyTheirs) {
   const auto growth_gets_them = [&](size_t wide) {
     dense_note_wide(static_cast<int64_t>(wide) - static_cast<int64_t>(kUsed));
     EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, HAK_MIB(15) / UNIT_BYTES));
-    dense_question_t question;
-    if (dense_asks(&question, kUnits, kSmall)) dense_hear(dense_is_resident(&question), kSmall);
-    const bool gets = dense_wants_huge_pages(run_ + kUnits, kUnits, kSmall);
+    const bool gets = GrowthGetsThem(kSmall);
     dense_note_wide(static_cast<int64_t>(kUsed) - static_cast<int64_t>(wide));
     return gets;
   };
   EXPECT_FALSE(growth_gets_them(kSmall / 2 - 1));
   EXPECT_TRUE(growth_gets_them(kSmall / 2));
+}
+
+/* As those of 112 KB, which leave an eighth of their units. */
+TEST_F(WideBlocks, OfASmallHeapAreUsedToTheEndOrEarnNone) {
+  Uses(2 * UNIT_BYTES, 2 * UNIT_BYTES / 8 * 7);
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, HAK_MIB(15) / UNIT_BYTES));
+  EXPECT_FALSE(GrowthGetsThem(HAK_MIB(40) / UNIT_BYTES));
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, HAK_MIB(15) / UNIT_BYTES));
+  EXPECT_TRUE(GrowthGetsThem(kUsed));
 }
 
 /* Of a program that has some blocks of 1 to 4 MiB beside many that are larger. */

@@ -421,7 +421,8 @@ pub struct Top {
 
 /// Shows what changed between two looks at a process, by kind and by size class
 ///
-/// The files are of `hak inspect --json`, or of HAKMEM_STATS_FILE and hak_stats_json.
+/// The files are of `hak inspect --json`, or of HAKMEM_STATS_FILE and hak_stats_json. Where they are of two processes, or
+/// the second is the earlier one, a note says so.
 #[derive(Args)]
 #[command(after_help = "\
 Example:

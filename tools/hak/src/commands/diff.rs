@@ -25,6 +25,9 @@ fn text(before: &Snapshot, after: &Snapshot, width: Option<usize>) -> String {
             out += &table::paragraph(&format!("note: {which}, what is resident could not be known"), width);
         }
     }
+    if let Some(doubt) = doubt(before, after) {
+        out += &table::paragraph(&format!("note: {doubt}"), width);
+    }
     let parts = [kinds(before, after).fit(width), events(before, after).fit(width), classes(before, after).fit(width)];
     for part in parts.iter().filter(|part| part.lines().count() > 1) {
         out.push('\n');
@@ -43,6 +46,27 @@ fn name(which: &str, snapshot: &Snapshot) -> String {
         }
         None => format!("{which}: statistics of hakmem {}", snapshot.version),
     }
+}
+
+/// Why what is shown may be no change of one process from the first look to the second.
+fn doubt(before: &Snapshot, after: &Snapshot) -> Option<&'static str> {
+    if let (Some(before), Some(after)) = (&before.inspect, &after.inspect) {
+        if before.process_id != after.process_id {
+            return Some("these are two processes: what is shown is how they differ, and no change of either");
+        }
+        let times = [before, after].map(|inspect| inspect.taken.parse::<jiff::Timestamp>());
+        if let [Ok(before), Ok(after)] = times
+            && before > after
+        {
+            return Some("the second look is the earlier one, so that what has grown is shown as less");
+        }
+    }
+    let (before, after) = (before.figures.never_less(), after.figures.never_less());
+    let is_less = before.iter().zip(after).any(|(before, after)| after < *before);
+    is_less.then_some(
+        "counts that never fall are less in the second look: it is the earlier one, or another process's, or the \
+         program has become another one by exec",
+    )
 }
 
 fn signed(before: u64, after: u64, form: fn(u64) -> String) -> String {

@@ -118,6 +118,25 @@ impl Figures {
     pub fn returned(&self) -> u64 {
         self.purged_aged + self.purged_strained + self.purged_idle + self.purged_trimmed + self.purged_limited
     }
+
+    /// What grows or stays as long as a program runs, of which a look from outside misses nothing.
+    pub fn never_less(&self) -> [u64; 13] {
+        [
+            self.mmap_calls,
+            self.munmap_calls,
+            self.madvise_calls,
+            self.mremap_calls,
+            self.peak_in_use,
+            self.purged_aged,
+            self.purged_strained,
+            self.purged_idle,
+            self.purged_trimmed,
+            self.purged_limited,
+            self.flushed_unused,
+            self.flushed_stripped,
+            self.flushed_ended,
+        ]
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -232,11 +232,22 @@ fn what_changed_is_shown_by_kind_and_class() {
             move |line: &str| line.trim_start().starts_with(start) && words.iter().all(|word| line.contains(word));
         predicate::function(move |text: &str| text.lines().any(is_it))
     };
-    diff(&before, &after).stdout(row("live", &["+20.03"]).and(row("3072", &["+10 "])));
-    diff(&after, &before).stdout(row("live", &["-20.03"]).and(row("3072", &["-10 "])));
-    // The library's own statistics are as good.
-    diff(&inside, &before).stdout(contains("Nothing has changed"));
-    diff(&inside, &after).stdout(row("3072", &["+10 "]));
+    let note = || contains("note:");
+    diff(&before, &after).stdout(row("live", &["+20.03"]).and(row("3072", &["+10 "])).and(note().not()));
+    let reversed = contains("note: the second look is the earlier one");
+    diff(&after, &before).stdout(row("live", &["-20.03"]).and(row("3072", &["-10 "])).and(reversed));
+    // The library's own statistics are as good, but for the time and the process.
+    diff(&inside, &before).stdout(contains("Nothing has changed").and(note().not()));
+    diff(&inside, &after).stdout(row("3072", &["+10 "]).and(note().not()));
+    diff(&after, &inside).stdout(row("3072", &["-10 "]).and(contains("note: counts that never fall are less")));
+
+    let others = directory.path().join("others.json");
+    let mut another = Running::start(&mut preloaded(&program, &library(), "quiet"));
+    another.json();
+    hak().args(["inspect", &another.pid(), "--json"]).arg(&others).assert().success();
+    for (one, other) in [(&before, &others), (&others, &before)] {
+        diff(one, other).stdout(contains("note: these are two processes"));
+    }
 }
 
 #[test]

@@ -29,9 +29,14 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     let (all, interrupted) = stage.run(&allocators, arguments.rounds);
     let (calls, threads) = (plan.events, plan.threads);
     let plural = if threads == 1 { "thread" } else { "threads" };
-    let text = format!("{}: {calls} calls of {threads} {plural}\n{}", shown(&plan.command), table("allocator", &all));
+    let more = match plan.exec_frees {
+        0 => String::new(),
+        frees => format!(", {frees} of them frees of what exec took along"),
+    };
+    let (command, table) = (shown(&plan.command), table("allocator", &all));
+    let text = format!("{command}: {calls} calls of {threads} {plural}{more}\n{table}");
     if let Some(json) = &json {
-        let value = json!({"command": plan.command, "calls": calls, "threads": threads, "touch": arguments.touch,
+        let value = json!({"command": plan.command, "calls": calls, "exec_frees": plan.exec_frees, "threads": threads, "touch": arguments.touch,
             "allocators": all});
         json.write(format!("{value:#}\n").as_bytes())?;
     }

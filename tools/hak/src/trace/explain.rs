@@ -24,7 +24,7 @@ pub struct Band {
     pub up_to: u64,
     pub allocations: u64,
     pub bytes: u64,
-    /// How many lived so long, as LIVES has it; those that were never freed are `kept`.
+    /// How many lived so long, as LIVES has it; those that were never freed are `kept`, also those that `exec` took along.
     pub lives: [u64; LIVES.len() + 1],
     pub kept: u64,
     /// When the pages were filled least: live blocks and bytes, and the pages' bytes that were theirs.
@@ -53,6 +53,9 @@ pub struct Facts {
     pub peak_ms: u64,
     pub end_bytes: u64,
     pub end_blocks: u64,
+    /// What was live when the program became another one. Nobody freed it, but a replay does.
+    pub exec_bytes: u64,
+    pub exec_blocks: u64,
     /// Blocks with CHAIN calls of `realloc` or more; of all, how many moved, and what those held before.
     pub chains: u64,
     pub longest_chain: u32,
@@ -203,7 +206,12 @@ impl Walk {
             What::Refused { .. } => facts.refused += 1,
             What::Resident { .. } => {}
             What::Time { microseconds } => self.microseconds = microseconds,
-            What::Image => self.live = Live::default(),
+            What::Image => {
+                facts.exec_bytes = facts.exec_bytes.saturating_add(self.live.bytes);
+                facts.exec_blocks += self.live.blocks.len() as u64;
+                self.keep();
+                self.live = Live::default();
+            }
         }
     }
 
@@ -229,15 +237,20 @@ impl Walk {
         }
     }
 
+    /// What is live now is never freed.
+    fn keep(&mut self) {
+        for block in self.live.blocks.values() {
+            self.facts.bands[band_of(block.first_size)].kept += 1;
+        }
+    }
+
     fn end(&mut self) -> Facts {
+        self.keep();
         let mut facts = std::mem::take(&mut self.facts);
         facts.threads = self.threads.len() as u64;
         facts.seconds = self.microseconds as f64 / 1e6;
         facts.end_bytes = self.live.bytes;
         facts.end_blocks = self.live.blocks.len() as u64;
-        for block in self.live.blocks.values() {
-            facts.bands[band_of(block.first_size)].kept += 1;
-        }
         facts
     }
 }

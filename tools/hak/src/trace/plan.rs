@@ -60,6 +60,8 @@ impl Step {
 
 pub struct Plan {
     pub events: u64,
+    /// How many of them are none of the program's: frees of what `exec` took along.
+    pub exec_frees: u64,
     pub threads: usize,
     /// Why not all of the trace is in it.
     pub damage: Option<String>,
@@ -118,12 +120,19 @@ pub fn make(trace: &Whole, to: &Path) -> Result<Plan> {
         if buffers[thread].len() >= BUFFER { flush(&mut buffers[thread], &mut offsets[thread]) } else { Ok(()) }
     })?;
     buffers.iter_mut().zip(&mut offsets).try_for_each(|(buffer, offset)| flush(buffer, offset))?;
-    Ok(Plan { events: first.events, threads: order.len(), damage: reader.damage, command: reader.header.command })
+    Ok(Plan {
+        events: first.events,
+        exec_frees: first.exec_frees,
+        threads: order.len(),
+        damage: reader.damage,
+        command: reader.header.command,
+    })
 }
 
 #[derive(Default)]
 struct Builder {
     events: u64,
+    exec_frees: u64,
     /// By block: its slot and size, and which event gave it that size.
     live: HashMap<u64, (u32, u64, u64), BuildHasherDefault<AddressHasher>>,
     /// By event: how much of the block is resident in the end, where that is not all. What an earlier reading has seen.
@@ -168,6 +177,7 @@ impl Builder {
             What::Image => {
                 let mut blocks: Vec<u64> = self.live.keys().copied().collect();
                 blocks.sort_unstable();
+                self.exec_frees += blocks.len() as u64;
                 for block in blocks {
                     self.step(&Event { thread, what: What::Free { block } }, out)?;
                 }

@@ -34,6 +34,13 @@ pub fn text(facts: &Facts) -> String {
         bytes(facts.end_bytes),
         count(facts.end_blocks, "block")
     ));
+    if facts.exec_blocks > 0 {
+        line(format!(
+            "  exec took along {} in {}, which a replay frees",
+            bytes(facts.exec_bytes),
+            count(facts.exec_blocks, "block")
+        ));
+    }
     line(format!(
         "  {}, {} of them by another thread than the one that allocated",
         count(facts.frees, "free"),

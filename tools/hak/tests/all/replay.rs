@@ -212,6 +212,31 @@ fn the_traces_of_the_suite_are_replayed_call_by_call() {
     }
 }
 
+/// What `exec` takes along nobody frees in the program, and the replay does: either says how many blocks that are.
+#[test]
+fn what_exec_takes_along_is_counted_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = traced(directory.path(), &["exec"]);
+    let explained = hak().arg("explain").arg(&trace).args(["--json", "-"]).output().unwrap();
+    let (facts, text): (Value, _) = (serde_json::from_slice(&explained.stdout).unwrap(), explained.stderr);
+    let count = |figure: &str| facts[figure].as_u64().unwrap();
+    let taken = count("exec_blocks");
+    assert!(taken > 0 && count("exec_bytes") >= 1 << 20, "{facts}");
+    assert!(String::from_utf8(text).unwrap().contains("\n  exec took along 1"));
+    let lives = |band: &Value| band["lives"].as_array().unwrap().iter().map(|life| life.as_u64().unwrap()).sum::<u64>();
+    for band in facts["bands"].as_array().unwrap() {
+        assert_eq!(lives(band) + band["kept"].as_u64().unwrap(), band["allocations"].as_u64().unwrap(), "{band}");
+    }
+    let value = replayed(&trace, &["--allocators", "glibc", "--rounds", "1"]);
+    let calls = count("allocations") + count("reallocations") + count("frees") + taken;
+    assert_eq!((&value["calls"], &value["exec_frees"]), (&calls.into(), &taken.into()));
+    assert_eq!(value["allocators"][0]["calls"], calls);
+    let mut command = hak();
+    command.args(["replay", "--allocators", "glibc", "--rounds", "1"]).arg(&trace);
+    let said = format!("{calls} calls of 1 thread, {taken} of them frees of what exec took along\n");
+    command.assert().success().stdout(contains(said));
+}
+
 /// Threads that came one after the other are there one after the other: the stacks of all would be 16 GiB.
 #[test]
 fn short_threads_are_not_there_at_the_same_time() {

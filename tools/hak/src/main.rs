@@ -84,9 +84,13 @@ fn parse() -> std::result::Result<Cli, Result<u8>> {
     if words.get(1).is_some_and(|word| word == "help") {
         words.retain(|word| word != "--help" && word != "-h");
     }
-    Cli::try_parse_from(words).map_err(|error| match error.print() {
-        _ if error.use_stderr() => Ok(BAD_INPUT),
-        printed => printed.map(|()| 0).map_err(|error| output::cannot_print(&error)),
+    Cli::try_parse_from(words).map_err(|error| {
+        if error.use_stderr() {
+            let _ = error.print();
+            return Ok(BAD_INPUT);
+        }
+        let printed = output::check_standard().and_then(|()| error.print());
+        printed.map(|()| 0).map_err(|error| output::cannot_print(&error))
     })
 }
 

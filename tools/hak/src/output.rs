@@ -10,6 +10,7 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use rustix::fs::{Access, access};
@@ -33,12 +34,14 @@ impl Output {
     /// Of a name as it is given on the command line; `-` is standard output.
     pub fn of(name: &Path) -> Result<Output> {
         let bad = |reason: &dyn Display| failure(BAD_INPUT, cannot_write(&name.display(), reason));
-        if name == Path::new("-") {
-            return Ok(Output::Standard);
-        }
-        let output = follow(name).map_err(|error| bad(&error))?;
+        let output = match name {
+            _ if name == Path::new("-") => Output::Standard,
+            _ => follow(name).map_err(|error| bad(&error))?,
+        };
         match &output {
-            Output::Standard => {}
+            Output::Standard => {
+                check_standard().map_err(|error| failure(BAD_INPUT, cannot_write(&Output::Standard, &error)))?;
+            }
             Output::InPlace(path) => access(path, Access::WRITE_OK).map_err(|error| bad(&io::Error::from(error)))?,
             Output::Whole(path) if path.is_dir() => return Err(bad(&"it is a directory")),
             Output::Whole(path) => match new_file_beside(path) {
@@ -200,6 +203,23 @@ fn write_in_place(path: &Path, bytes: &[u8]) -> io::Result<()> {
     options.open(path)?.write_all(bytes)
 }
 
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_closed() {
+    // SAFETY: it takes a number and changes nothing.
+    IS_CLOSED.store(unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0, Ordering::Relaxed);
+}
+
+/// The C library calls it before std puts /dev/null in the place of what is closed.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_CLOSED: extern "C" fn() = note_closed;
+
+/// An error if standard output was closed when hak was started.
+pub fn check_standard() -> io::Result<()> {
+    if IS_CLOSED.load(Ordering::Relaxed) { Err(rustix::io::Errno::BADF.into()) } else { Ok(()) }
+}
+
 /// To standard output. A closed pipe and a full disk are errors like any other.
 pub fn print(text: &str) -> Result<()> {
     print_bytes(text.as_bytes())
@@ -207,7 +227,7 @@ pub fn print(text: &str) -> Result<()> {
 
 fn print_bytes(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
-    let written = out.write_all(bytes).and_then(|()| out.flush());
+    let written = check_standard().and_then(|()| out.write_all(bytes)).and_then(|()| out.flush());
     written.map_err(|error| cannot_print(&error))
 }
 

@@ -243,6 +243,34 @@ fn output_that_nobody_reads_is_an_error_and_leaves_nothing_behind() {
     assert_told(run(full()), "No space left");
 }
 
+/// Not the same as /dev/null, to which what is not wanted goes.
+#[test]
+fn a_closed_standard_output_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |script: &str, arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, BINARY]).args(arguments).env_remove("LD_PRELOAD").env("TMPDIR", directory.path());
+        let output = command.output().unwrap();
+        assert_eq!(files_in(directory.path()), 0);
+        (output.status.code(), text(&output.stderr))
+    };
+    let reason = "hak: cannot write standard output: Bad file descriptor (os error 9)\n";
+    let compare = ["compare", "--allocators", "glibc", "--rounds", "1", "--", "true"];
+    for arguments in [&["peers"][..], &["--help"], &["help", "run"], &["--version"], &["top", "--count", "1"]] {
+        assert_eq!(run("\"$0\" \"$@\" >&-", arguments), (Some(1), reason.into()), "{arguments:?}");
+        assert_eq!(run("\"$0\" \"$@\" >/dev/null", arguments).0, Some(0), "{arguments:?}");
+    }
+    let (code, said) = run("\"$0\" \"$@\" >&-", &compare);
+    assert!(code == Some(1) && said.ends_with(reason), "{code:?}: {said}");
+    // What was asked for by name is looked at first, and nothing is run.
+    for name in ["-", "/dev/stdout"] {
+        let arguments = [&["compare", "--json", name][..], &compare[1..]].concat();
+        assert_eq!(run("\"$0\" \"$@\" >&-", &arguments), (Some(2), reason.into()), "{name}");
+    }
+    // Where nothing is written, nothing is missing.
+    assert_eq!(run("\"$0\" \"$@\" >&-", &["peers", "--nothing"]).0, Some(2));
+}
+
 #[test]
 fn a_closed_error_output_does_not_stop_it() {
     let directory = tempfile::tempdir().unwrap();

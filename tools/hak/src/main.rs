@@ -45,6 +45,7 @@ mod suite;
 mod suite_verdict;
 mod sweep;
 mod syscalls;
+mod temporary;
 mod top;
 mod trace;
 mod upstream;

@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::cli::Run;
@@ -16,6 +16,7 @@ use crate::failure::{BAD_INPUT, CANNOT_RUN, SOMETHING_FAILED, failure};
 use crate::family::Family;
 use crate::library;
 use crate::program::{self, Way};
+use crate::temporary::Temporary;
 
 pub fn run(arguments: Run) -> Result<u8> {
     let mut command = command(&arguments.command, &arguments.env, arguments.library.as_deref())?;
@@ -76,7 +77,7 @@ pub fn cannot_start(command: &Command, error: &std::io::Error) -> anyhow::Error 
 /// The allocator's own readable report goes to the program's standard error, which many programs,
 /// such as those of GNU coreutils, close before they end. So its other form is asked for, the file.
 fn with_statistics(mut command: Command) -> Result<u8> {
-    let directory = tempfile::Builder::new().prefix("hak-").tempdir().context("cannot make a temporary directory")?;
+    let directory = Temporary::make()?;
     command.env("HAKMEM_STATS_FILE", directory.path().join("%p"));
     let mut family = Family::start(&mut command).map_err(|error| cannot_start(&command, &error))?;
     let status = family.wait();

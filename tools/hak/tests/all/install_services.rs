@@ -255,6 +255,25 @@ fn what_would_be_lost_without_a_word_is_said() {
 }
 
 #[test]
+fn what_a_killed_one_has_left_the_next_one_removes() {
+    let tree = Tree::new();
+    unit(&tree, "one.service", "ExecStart=/bin/cat");
+    let temporary = tree.path("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let path = format!("{}:{}", tree.path("bin").display(), std::env::var("PATH").unwrap());
+    let install = |systemd: &str| {
+        tree.write("bin/systemd-analyze", &format!("#!/bin/sh\n{systemd}\n"), 0o755);
+        let mut command = tree.hak(&["install", "service", "--user", "one"]);
+        command.env("TMPDIR", &temporary).env("PATH", &path).assert()
+    };
+    let left = || fs::read_dir(&temporary).unwrap().count();
+    install("kill -KILL $PPID").failure();
+    assert_eq!(left(), 1);
+    install("true").success();
+    assert_eq!(left(), 0);
+}
+
+#[test]
 fn a_filter_that_would_end_the_service_is_refused() {
     if which::which("systemd-analyze").is_err() {
         return;

@@ -189,6 +189,31 @@ fn a_signal_that_the_program_does_not_catch_ends_both() {
 }
 
 #[test]
+fn what_a_killed_one_has_left_the_next_one_removes() {
+    let directory = tempfile::tempdir().unwrap();
+    let (ready, temporary) = (directory.path().join("ready"), directory.path().join("temporary"));
+    fs::create_dir(&temporary).unwrap();
+    let script = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 60", ready.display());
+    let mut command = run_with_signals("--default-signal", &script);
+    let mut child = command.env("TMPDIR", &temporary).spawn().unwrap();
+    wait_for(&ready);
+    let left = || fs::read_dir(&temporary).unwrap().count();
+    let next = || {
+        let mut command = hak();
+        command.args(["run", "--stats", "--library"]).arg(library()).args(["--", "true"]).env("TMPDIR", &temporary);
+        command.assert().success().stderr(contains("committed"));
+    };
+    next();
+    assert_eq!(left(), 1, "what is in use stays");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    send("-KILL", fs::read_to_string(&ready).unwrap().trim().parse().unwrap());
+    assert_eq!(left(), 1);
+    next();
+    assert_eq!(left(), 0);
+}
+
+#[test]
 fn what_is_ignored_stays_ignored() {
     let output = run_with_signals("--ignore-signal=HUP", "grep SigIgn: /proc/self/status").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

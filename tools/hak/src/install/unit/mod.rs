@@ -22,6 +22,7 @@ use crate::env_command;
 use crate::failure::{BAD_INPUT, CANNOT_RUN, NOT_FOUND, code_of, failure};
 use crate::install::servable;
 use crate::program;
+use crate::temporary::Temporary;
 use text::Setting;
 
 pub const DROP_IN: &str = "60-hakmem.conf";
@@ -282,7 +283,7 @@ impl Unit {
         if which::which("systemd-analyze").is_err() {
             return Ok(false);
         }
-        let place = tempfile::Builder::new().prefix("hak-").tempdir()?;
+        let place = Temporary::make()?;
         let directory = place.path().join(format!("{}.d", self.name));
         fs::create_dir(&directory)?;
         // Those of a user are not where this looks by itself.

@@ -118,13 +118,13 @@ fn events(before: &Snapshot, after: &Snapshot) -> Fitted {
         ("left magazines: of ended threads", before.flushed_ended, after.flushed_ended),
         ("most that slabs and blocks ever took", before.peak_in_use, after.peak_in_use),
     ];
-    let forms: [(&[(&str, u64, u64)], fn(u64) -> String); 2] =
-        [(&counts, |count| count.to_string()), (&bytes, |bytes| kib(bytes) + " KiB")];
-    for (events, form) in forms {
+    let mut rows = |events: &[(&str, u64, u64)], form: fn(u64) -> String| {
         for (name, was, is) in events.iter().filter(|(_, was, is)| was != is) {
             table.row(vec![(*name).into(), signed(*was, *is, form)]);
         }
-    }
+    };
+    rows(&counts, |count| count.to_string());
+    rows(&bytes, |bytes| kib(bytes) + " KiB");
     table
 }
 

@@ -67,7 +67,7 @@ fn file_of(pid: u32) -> Result<PathBuf> {
 /// The last one, as the process reads them in order.
 fn value_of(environment: &[u8]) -> Option<&[u8]> {
     let values = environment.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(VARIABLE.as_bytes()));
-    values.filter_map(|rest| rest.strip_prefix(b"=")).filter(|value| !value.is_empty()).next_back()
+    values.filter_map(|rest| rest.strip_prefix(b"=")).rfind(|value| !value.is_empty())
 }
 
 /// The process's number as it sees it itself, in its own namespace.

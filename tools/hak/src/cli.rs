@@ -241,8 +241,9 @@ pub struct Peers {
 /// Sweeps run one workload at many values of a parameter, and then between those where hakmem stops being the best,
 /// or begins to be, until that is known to a quarter.
 ///
-/// The whole suite takes up to three hours, the quick one fifteen to twenty-five minutes, with fewer allocators less. How long a choice takes,
-/// --list says before anything runs, given the same options: time grows with rows, rounds and allocators.
+/// The whole suite takes up to three hours, the quick one fifteen to twenty-five minutes, with fewer allocators less.
+/// About how long a choice takes, --list says before anything runs, given the same options: time grows with rows, rounds
+/// and allocators.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -253,13 +254,13 @@ Examples:
 pub struct Bench {
     #[command(flatten)]
     pub choice: Choice,
-    /// Only the rows of a quick overview: four rounds, and more where they fit into twelve minutes
+    /// Only the rows of a quick overview: four rounds, and more only where they fit into twelve minutes
     #[arg(long)]
     pub quick: bool,
     /// Only rows whose name or family contains this, in either case
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
-    /// How many rounds [default: as many as fit into the time: 1 to 5, with --quick 4 to 12]
+    /// How many rounds [default: 1, with --quick 4, and more where they fit into the time: up to 5, with --quick 12]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
     /// No more rounds than fit into this time, but one in any case: 90m, 3h

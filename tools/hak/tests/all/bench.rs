@@ -315,7 +315,7 @@ fn rows_are_listed_and_chosen() {
         let assert = hak().args(suite.arguments()).arg("--list").args(options).assert().success();
         String::from_utf8_lossy(&assert.get_output().stdout).into_owned()
     };
-    assert!(list(&[]).contains("3 rows under 2 allocators, 1 to 5 rounds, as many as fit into 175 minutes"));
+    assert!(list(&[]).contains("3 rows under 2 allocators, 1 round, and up to 5 where they fit into 175 minutes"));
     assert!(list(&["--quick"]).contains("2 rows"));
     assert!(list(&["--filter", "ALPHA"]).contains("1 rows under"));
     hak().args(suite.arguments()).args(["--filter", "gamma"]).assert().code(2).stderr(contains("no row of the suite"));

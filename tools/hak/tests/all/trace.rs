@@ -318,13 +318,13 @@ fn where_nothing_can_be_written_any_more_the_program_goes_on() {
 fn on_a_full_disk_what_was_written_can_be_read() {
     let bench = Bench::new();
     let script = "mount -t tmpfs -o size=16k none \"$1\" || exit 77; shift; dir=$1; shift; \"$@\"; code=$?; \
-                  cp disk/trace copied; cat /dev/zero >disk/other 2>/dev/null; \"$BINARY\" trace -o disk/none -- echo started; \
-                  echo \"$?\"; ls disk; exit $code";
+                  cp disk/trace copied; cat /dev/zero >disk/other 2>/dev/null; \
+                  \"$BINARY\" trace --library \"$LIBRARY\" -o disk/none -- echo started; echo \"$?\"; ls disk; exit $code";
     fs::create_dir(bench.path("disk")).unwrap();
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", "disk", "x", BINARY, "trace"]);
     command.arg("--library").arg(library()).args(["--output", "disk/trace", "--"]).arg(&bench.program).arg("threads");
-    command.env("BINARY", BINARY).env_remove("LD_PRELOAD");
+    command.env("BINARY", BINARY).env("LIBRARY", library()).env_remove("LD_PRELOAD");
     let Ok(output) = command.current_dir(bench.directory.path()).output() else { return };
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.code() != Some(1) || said.contains("unshare") || said.contains("mount:") {

@@ -36,6 +36,9 @@ pub fn map(file: &File) -> io::Result<Mmap> {
     unsafe { Mmap::map(file) }
 }
 
+/// Of a text, at a time.
+const PIECE: u64 = 1 << 20;
+
 fn refuse_device(kind: FileType) -> io::Result<()> {
     if kind.is_block_device() || kind.is_char_device() { Err(io::Error::other("it is a device")) } else { Ok(()) }
 }
@@ -81,8 +84,22 @@ pub fn text(path: &Path) -> io::Result<String> {
     if trace::read::is_trace(&text) {
         return Err(io::Error::other("it is a trace of hak trace, which hak explain and hak replay read"));
     }
-    file.read_to_end(&mut text)?;
-    String::from_utf8(text).map_err(|_| io::Error::other("it is no text in UTF-8"))
+    // A file that was meant for another command may be larger than the memory, and is none after the first piece.
+    let (mut checked, mut is_whole) = (0, false);
+    while !is_whole {
+        is_whole = (&mut file).take(PIECE).read_to_end(&mut text)? == 0;
+        let piece = &text[checked..];
+        if memchr::memchr(0, piece).is_some() {
+            return Err(io::Error::other("it is no text: it has a byte of 0"));
+        }
+        checked += match str::from_utf8(piece) {
+            Ok(_) => piece.len(),
+            // The end of a letter is in the next piece.
+            Err(error) if error.error_len().is_none() && !is_whole => error.valid_up_to(),
+            Err(_) => return Err(io::Error::other("it is no text in UTF-8")),
+        };
+    }
+    String::from_utf8(text).map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -122,6 +139,14 @@ mod tests {
         assert!(Whole::of(&path("none")).is_err());
     }
 
+    /// Of 1 TiB, more than any memory.
+    #[test]
+    fn of_what_is_no_text_hardly_anything_is_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 40).unwrap();
+        assert_eq!(text(file.path()).unwrap_err().to_string(), "it is no text: it has a byte of 0");
+    }
+
     #[test]
     fn a_text_may_come_through_a_pipe_and_not_from_a_device() {
         let directory = tempfile::tempdir().unwrap();
@@ -138,6 +163,15 @@ mod tests {
         assert!(text_of(MAGIC).unwrap_err().contains("it is a trace of hak trace"));
         assert_eq!(text_of(&MAGIC[..12]).unwrap(), "hakmem trace");
         assert_eq!(text_of(b"a text that is longer than that").unwrap(), "a text that is longer than that");
-        assert_eq!(text_of(b"gr\xFC\xDFe").unwrap_err(), "it is no text in UTF-8");
+        let no_text = "it is no text in UTF-8";
+        assert_eq!(text_of(b"gr\xFC\xDFe").unwrap_err(), no_text);
+        assert_eq!(text_of("grü".as_bytes()).unwrap(), "grü");
+        assert_eq!(text_of(b"gr\xC3").unwrap_err(), no_text);
+        // A letter that two pieces have.
+        for before in PIECE as usize + MAGIC.len() - 2..PIECE as usize + MAGIC.len() + 2 {
+            let long = "x".repeat(before) + "ü";
+            assert!(text_of(long.as_bytes()).unwrap() == long, "{before}");
+            assert_eq!(text_of(&long.as_bytes()[..=before]).unwrap_err(), no_text, "{before}");
+        }
     }
 }

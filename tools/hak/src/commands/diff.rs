@@ -44,7 +44,7 @@ fn name(which: &str, snapshot: &Snapshot) -> String {
         Some(inspect) => {
             printable(&format!("{which}: {}, process {}, {}", inspect.program, inspect.process_id, inspect.taken))
         }
-        None => format!("{which}: statistics of hakmem {}", snapshot.version),
+        None => printable(&format!("{which}: statistics of hakmem {}", snapshot.version)),
     }
 }
 

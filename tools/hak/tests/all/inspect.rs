@@ -293,6 +293,13 @@ fn names_may_be_any_bytes() {
     hak().args(["profile", &pid, "--for", "10ms"]).assert().success().stdout(named());
     hak().args(["dump", &pid]).assert().success();
     hak().arg("diff").args([&stats, &stats]).assert().success().stdout(named());
+    // Nor does what stands for the library's version.
+    let mut without: Value = seen;
+    without.as_object_mut().unwrap().remove("inspect");
+    without["version"] = "1\x1b[2J\nafter".into();
+    fs::write(&stats, without.to_string()).unwrap();
+    let shown = contains("before: statistics of hakmem 1?[2J?after\n").and(contains("\x1b").not());
+    hak().arg("diff").args([&stats, &stats]).assert().success().stdout(shown);
 }
 
 /// Other versions of the library, as far as a tool can see them.

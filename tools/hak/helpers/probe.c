@@ -179,6 +179,9 @@ static void report(const char *when) {
   char exe[PATH_MAX];
   ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
   exe[length > 0 ? length : 0] = '\0';
+  /* A name may have what ends a field or a line here. */
+  for (char *letter = exe; *letter != '\0'; letter++)
+    if (*letter == '\t' || *letter == '\n') *letter = '?';
 
   used = 0;
   say("%s\tpid=%d\texe=%s", when, getpid(), exe);

@@ -220,8 +220,13 @@ pub fn check_standard() -> io::Result<()> {
     if IS_CLOSED.load(Ordering::Relaxed) { Err(rustix::io::Errno::BADF.into()) } else { Ok(()) }
 }
 
-/// To standard output. A closed pipe and a full disk are errors like any other.
+/// To standard output. A closed pipe and a full disk are errors like any other. Names in it may be anybody's.
 pub fn print(text: &str) -> Result<()> {
+    print_bytes(shown_safely(text).as_bytes())
+}
+
+/// What has colours, and names that were made safe.
+pub fn print_coloured(text: &str) -> Result<()> {
     print_bytes(text.as_bytes())
 }
 

@@ -86,7 +86,7 @@ fn show(frame: &Frame, wanted: &Wanted) -> Result<()> {
     if wanted.map {
         text += &picture_text::text(frame, picture_text::wants_colours());
     }
-    output::print(&text)
+    output::print_coloured(&text)
 }
 
 /// Both, even if the first fails.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use anyhow::Result;
 
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
-use crate::inspect::target::Target;
+use crate::inspect::target::{Target, printable};
 
 pub const SYMBOL: &str = "hak_inspect_root";
 pub const MARK: &[u8; 16] = b"hakmem's tables\0";
@@ -50,9 +50,10 @@ pub fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
+/// The process could have put anything there.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    printable(&String::from_utf8_lossy(&bytes[..end]))
 }
 
 /// Whether the root is at that address of the process: a copy of it in a buffer has another one.
@@ -150,5 +151,16 @@ impl Field {
 
     pub fn value(&self, target: &Target) -> Result<u64> {
         Ok(number(&target.read(self.at, self.bytes)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_ends_and_does_not_steer_the_terminal() {
+        assert_eq!(text(b"0.1.0\0\0x"), "0.1.0");
+        assert_eq!(text(b"0\x1b[2J\n\xff"), "0?[2J?\u{fffd}");
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! `hak compare`: what counts, what fails, what is kept.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -54,6 +56,18 @@ fn a_library_that_only_serves_malloc_is_not_measured() {
     let reason = column(&results, "fake")["failure"].as_str().unwrap().to_owned();
     assert!(reason.contains("not proven: free of"), "{reason}");
     assert.code(1);
+}
+
+#[test]
+fn a_program_may_have_any_name() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in [&b"a b"[..], b"a\nb\tmalloc=c", b"a\xff\x1b[2J;\"'"] {
+        let program = directory.path().join(OsStr::from_bytes(name));
+        fs::copy("/bin/true", &program).unwrap();
+        let mut command = hak();
+        command.args(["compare", "--rounds", "1", "--allocators", "glibc,hakmem", "--allocator"]).arg(hakmem());
+        command.arg("--").arg(&program).assert().success().stdout(contains("\x1b").not());
+    }
 }
 
 #[test]

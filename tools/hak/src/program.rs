@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! Decides, before a program is started, whether a preloaded library can serve it.
 
-use std::ffi::OsStr;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -66,7 +67,12 @@ impl Own {
 
 /// Finds the command as `execvp` would, and refuses it if neither hakmem's `library` nor libhakmem.a serves it.
 pub fn check(command: &OsStr, library: &Elf) -> Result<Way> {
-    match check_for_comparison(command, library)? {
+    check_along(command, library, &own_path())
+}
+
+/// The same where the program gets another PATH than hak has, along which it is looked for then.
+pub fn check_along(command: &OsStr, library: &Elf, path: &OsStr) -> Result<Way> {
+    match check_file(&find_along(command, path)?, &Search { library, path }, MAX_INTERPRETERS)? {
         Way::Own(own) if !own.is_hakmem() => Err(own.refused()),
         way => Ok(way),
     }
@@ -74,13 +80,28 @@ pub fn check(command: &OsStr, library: &Elf) -> Result<Way> {
 
 /// The same for any allocator that is preloaded. A program with a malloc of its own is not refused.
 pub fn check_for_comparison(command: &OsStr, library: &Elf) -> Result<Way> {
-    check_file(&find(command)?, library, MAX_INTERPRETERS)
+    check_file(&find(command)?, &Search { library, path: &own_path() }, MAX_INTERPRETERS)
+}
+
+/// What serves it, and where it and what env(1) starts are looked for.
+struct Search<'a> {
+    library: &'a Elf,
+    path: &'a OsStr,
+}
+
+/// Without one, the C library's own.
+pub fn own_path() -> OsString {
+    env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into())
 }
 
 /// The file that `execvp` would start.
 pub fn find(command: &OsStr) -> Result<PathBuf> {
+    find_along(command, &own_path())
+}
+
+fn find_along(command: &OsStr, path: &OsStr) -> Result<PathBuf> {
     let shown = command.display();
-    match which::which(command) {
+    match which::which_in(command, Some(path), env::current_dir().unwrap_or_default()) {
         Ok(path) => Ok(path),
         Err(_) if command.as_bytes().contains(&b'/') && Path::new(command).is_dir() => {
             Err(failure(CANNOT_RUN, format!("{shown} is a directory")))
@@ -92,10 +113,10 @@ pub fn find(command: &OsStr) -> Result<PathBuf> {
     }
 }
 
-fn check_file(path: &Path, library: &Elf, interpreters_left: usize) -> Result<Way> {
+fn check_file(path: &Path, search: &Search, interpreters_left: usize) -> Result<Way> {
     match elf::read(path)? {
-        Some(program) => check_elf(path, &program, library),
-        None => check_script(path, library, interpreters_left),
+        Some(program) => check_elf(path, &program, search.library),
+        None => check_script(path, search, interpreters_left),
     }
 }
 
@@ -166,21 +187,21 @@ pub fn gains_rights(path: &Path) -> Result<Option<String>> {
 }
 
 /// Follows `#!` to the program that really runs. A text without it is run by sh, as execvp does.
-fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<Way> {
+fn check_script(path: &Path, search: &Search, interpreters_left: usize) -> Result<Way> {
     if interpreters_left == 0 {
         let message = format!("{}: too many interpreters of interpreters", path.display());
         return Err(failure(CANNOT_RUN, message));
     }
     let context = |what: &Path| format!("as the interpreter of {}: {}", path.display(), what.display());
     let Some((interpreter, argument)) = interpreter(path)? else {
-        return check_file(Path::new("/bin/sh"), library, interpreters_left - 1);
+        return check_file(Path::new("/bin/sh"), search, interpreters_left - 1);
     };
     let interpreter = interpreter.as_path();
     if !interpreter.exists() {
         let message = format!("{}: its interpreter {} is missing", path.display(), interpreter.display());
         return Err(failure(CANNOT_RUN, message));
     }
-    let way = check_interpreter(interpreter, library, interpreters_left, &context)?;
+    let way = check_interpreter(interpreter, search, interpreters_left, &context)?;
 
     // `env` only hands over: what counts is what it starts.
     if is_env(interpreter) {
@@ -190,8 +211,8 @@ fn check_script(path: &Path, library: &Elf, interpreters_left: usize) -> Result<
             return Err(failure(CANNOT_RUN, message));
         }
         if let Some(program) = started.command.first() {
-            let program = find(OsStr::from_bytes(program))?;
-            return check_interpreter(&program, library, interpreters_left, &context);
+            let program = find_along(OsStr::from_bytes(program), search.path)?;
+            return check_interpreter(&program, search, interpreters_left, &context);
         }
     }
     Ok(way)
@@ -212,13 +233,17 @@ fn started_by_env(argument: &str) -> env_command::Started {
 
 /// What a script's first line names, and what follows there. `None`: it has no such line, or is no script.
 fn interpreter(path: &Path) -> Result<Option<(PathBuf, String)>> {
-    let line = first_line(path)?;
-    let Some(line) = line.strip_prefix(b"#!") else {
-        return Ok(None);
-    };
-    let line = String::from_utf8_lossy(line).trim().to_owned();
-    let (interpreter, argument) = line.split_once([' ', '\t']).unwrap_or((&line, ""));
-    Ok(Some((interpreter.into(), argument.to_owned())))
+    Ok(first_line(path)?.strip_prefix(b"#!").and_then(named_in))
+}
+
+/// As the kernel reads it: other white space, such as the carriage return of a line from elsewhere, is part of a name.
+fn named_in(line: &[u8]) -> Option<(PathBuf, String)> {
+    let is_blank = |byte: &u8| b" \t".contains(byte);
+    let start = line.iter().position(|byte| !is_blank(byte))?;
+    let end = line.iter().rposition(|byte| !is_blank(byte))?;
+    let line = &line[start..=end];
+    let name = line.split(is_blank).next()?;
+    Some((OsStr::from_bytes(name).into(), String::from_utf8_lossy(&line[name.len()..]).trim().to_owned()))
 }
 
 /// The files that the kernel and env(1) read a script with, and theirs, and whether one was looked for along PATH.
@@ -242,11 +267,11 @@ pub fn interpreters(script: &Path) -> Result<(Vec<PathBuf>, bool)> {
 
 fn check_interpreter(
     interpreter: &Path,
-    library: &Elf,
+    search: &Search,
     interpreters_left: usize,
     context: &dyn Fn(&Path) -> String,
 ) -> Result<Way> {
-    match check_file(interpreter, library, interpreters_left - 1) {
+    match check_file(interpreter, search, interpreters_left - 1) {
         Ok(Way::Own(own)) => Ok(Way::Own(Own { file: format!("{} ({})", own.file, context(interpreter)), ..own })),
         Err(error) => {
             let code = crate::failure::code_of(&error);
@@ -264,4 +289,20 @@ fn first_line(path: &Path) -> Result<Vec<u8>> {
     let end = start.iter().position(|&byte| byte == b'\n');
     start.truncate(end.unwrap_or(start.len()));
     Ok(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_line_is_read_as_the_kernel_reads_it() {
+        let read = |line: &[u8]| named_in(line).map(|(name, argument)| (name.into_os_string(), argument));
+        let named = |name: &[u8], argument: &str| Some((OsStr::from_bytes(name).to_owned(), argument.to_owned()));
+        assert_eq!(read(b"/bin/sh"), named(b"/bin/sh", ""));
+        assert_eq!(read(b" \t/bin/sh \t-e -u "), named(b"/bin/sh", "-e -u"));
+        assert_eq!(read(b"/\xff/sh x"), named(b"/\xff/sh", "x"));
+        assert_eq!(read(b"/bin/sh\r"), named(b"/bin/sh\r", ""));
+        assert_eq!((read(b""), read(b" \t")), (None, None), "that is none");
+    }
 }

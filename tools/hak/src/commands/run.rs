@@ -38,7 +38,10 @@ pub fn command(words: &[OsString], env: &[(OsString, OsString)], library: Option
     let [name, words @ ..] = words else {
         unreachable!("clap requires a command");
     };
-    let way = program::check(name, &library::describe(&library)?)?;
+    // The new program's PATH is the one that counts, as with env(1).
+    let path =
+        env.iter().rev().find(|(name, _)| name == "PATH").map_or_else(program::own_path, |(_, path)| path.clone());
+    let way = program::check_along(name, &library::describe(&library)?, &path)?;
 
     let mut command = Command::new(name);
     command.args(words).envs(env.iter().cloned());

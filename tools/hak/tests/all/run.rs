@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{BINARY, cc, hak, library};
+use crate::common::{BINARY, cc, hak, library, write_script};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -38,6 +38,40 @@ fn a_variable_may_have_any_bytes() {
     let mut command = hak();
     command.args(["run", "--library"]).arg(library()).arg("--env").arg(OsStr::from_bytes(b"A=\xff=b"));
     command.args(["--", "sh", "-c", "printf %s \"$A\" | od -An -tx1"]).assert().success().stdout(" ff 3d 62\n");
+}
+
+/// What is looked at is what is started.
+#[test]
+fn the_program_is_looked_for_along_its_own_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |path: &str, name: &str| {
+        let mut command = hak();
+        command.args(["run", "--env", &format!("PATH={path}"), "--library"]).arg(library()).args(["--", name]).assert()
+    };
+    let own = directory.path().to_str().unwrap();
+    write_script(&directory.path().join("its-name"), "#!/bin/sh\necho \"$LD_PRELOAD\"\n");
+    run(own, "its-name").success().stdout(contains("libhakmem"));
+    run(own, "ls").code(127).stderr("hak: no such program: ls\n");
+    cc(&directory.path().join("ls"), "int main(void) { return 0; }", &["-static"]);
+    run(&format!("{own}:/bin"), "ls").code(126).stderr(contains("ls: it is statically linked"));
+    write_script(&directory.path().join("by-env"), "#!/usr/bin/env ls\n");
+    run(own, "by-env").code(126).stderr(contains("it is statically linked"));
+    // Without one, where execvp looks.
+    let mut command = hak();
+    command.env_remove("PATH").args(["run", "--library"]).arg(library()).args(["--", "true"]).assert().success();
+}
+
+/// The kernel takes neither for a script, and execvp then lets the shell read the first; the other it does not find.
+#[test]
+fn a_first_line_without_an_interpreter_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
+    let run = |text: &str| {
+        write_script(&script, text);
+        hak().args(["run", "--library"]).arg(library()).arg("--").arg(&script).assert()
+    };
+    run("#! \t\necho \"$LD_PRELOAD\"\n").success().stdout(contains("libhakmem"));
+    run("#!/bin/sh\r\necho\n").code(126).stderr(contains("its interpreter /bin/sh? is missing"));
 }
 
 #[test]

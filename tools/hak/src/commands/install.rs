@@ -126,7 +126,7 @@ pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
         return list(&prefix);
     }
     let records = Records::open(&prefix)?;
-    let mut code = 0;
+    let (mut code, mut shown) = (0, Ok(()));
     let wanted = |one: &Record| arguments.all || arguments.names.contains(&one.name);
     let names: Vec<String> = records.all()?.into_iter().filter(wanted).map(|one| one.name).collect();
     for name in names {
@@ -136,8 +136,8 @@ pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
         };
         let mut lines = String::new();
         let whole = changes::take_back(&records, &one, !arguments.dry_run, &mut |line| lines += &(line + "\n"));
-        output::print(&lines)?;
-        // One that fails is no reason to keep the others.
+        // One that fails is no reason to keep the others, nor is it that nobody reads what is said.
+        shown = shown.and(output::print(&lines));
         match whole {
             Ok(true) => {}
             Ok(false) => {
@@ -154,9 +154,9 @@ pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
         code = code.max(complain(&broken));
     }
     if arguments.dry_run {
-        output::print("nothing is changed (--dry-run)\n")?;
+        shown = shown.and_then(|()| output::print("nothing is changed (--dry-run)\n"));
     } else {
         records.remove_if_empty();
     }
-    Ok(code)
+    shown.map(|()| code)
 }

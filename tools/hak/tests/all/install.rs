@@ -6,8 +6,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::cc;
 use crate::common::trees::Tree;
+use crate::common::{BINARY, cc};
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -189,6 +189,25 @@ fn files_of_others_are_not_touched() {
     fs::remove_file(script).unwrap();
     tree.hak(&["uninstall", "program-ls"]).assert().success();
     assert_eq!(tree.snapshot(), before);
+}
+
+/// All is taken back, and the exit code says that something is missing.
+#[test]
+fn nobody_has_to_read_what_is_taken_back() {
+    let tree = Tree::new();
+    let before = tree.snapshot();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (script, reason) in [("\"$0\" \"$@\" >&-", "Bad file descriptor"), ("\"$0\" \"$@\"", "No space left")] {
+        for program in ["ls", "cat"] {
+            tree.hak(&["install", "program", program]).assert().success();
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", script, BINARY, "uninstall", "--all", "--prefix"]).arg(tree.path("usr"));
+        let output = command.stdout(full()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && said.contains(reason), "{said}");
+        assert_eq!(tree.snapshot(), before, "{said}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::profile::flames;
 use crate::profile::samples::Value;
 use crate::profile::summary::{mib, seconds, title};
 use crate::report::html::{document, folded};
+use crate::trace::text::bytes;
 
 /// Of so many threads there is a flame graph of its own.
 const THREADS: usize = 8;
@@ -31,7 +32,7 @@ pub fn page(profile: &Profile) -> Result<String> {
                     (sum(Value::Allocated)) " allocated in " (seconds(profile.lasted_ms)) "."
                 }
                 p.soft {
-                    (samples.all.len()) " samples, one in " (profile.mean_bytes as f64 / 1024.0) " KiB on average. "
+                    (samples.all.len()) " samples, one in " (bytes(profile.mean_bytes)) " on average. "
                     "Widths are bytes; each frame says how many when it is pointed at."
                 }
                 @for remark in profile.remarks() { p.failed { (remark) "." } }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::profile::Profile;
 use crate::profile::names::Names;
 use crate::profile::samples::Value;
+use crate::trace::text::bytes;
 
 const STACKS: usize = 5;
 const FRAMES: usize = 6;
@@ -36,13 +37,13 @@ pub fn title(value: Value, profile: &Profile) -> String {
 
 pub fn text(profile: &Profile) -> String {
     let mut text = format!(
-        "{} (process {}), hakmem {}: {} samples in {}, one in {} KiB\n",
+        "{} (process {}), hakmem {}: {} samples in {}, one in {}\n",
         profile.program,
         profile.pid,
         profile.version,
         profile.samples.all.len(),
         seconds(profile.lasted_ms),
-        profile.mean_bytes as f64 / 1024.0,
+        bytes(profile.mean_bytes),
     );
     let mut names = Names::new(&profile.modules, &profile.library);
     for value in [Value::Peak, Value::Live, Value::Allocated] {

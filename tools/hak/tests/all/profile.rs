@@ -83,8 +83,9 @@ fn programs_that_are_linked_with_it_are_profiled() {
     let archive = library().with_file_name("libhakmem.a");
     for flags in [&[][..], &["-static"], &["-static-pie"]] {
         let program = program(directory.path(), &[&["-fno-builtin", archive.to_str().unwrap()], flags].concat());
-        let output =
-            hak().args(["profile", "--every", "16K", "--folded", "-", "--"]).arg(&program).arg("ways").output();
+        let mut command = hak();
+        command.args(["profile", "--every", "16K", "--folded", "-", "--library"]).arg(library());
+        let output = command.arg("--").arg(&program).arg("ways").output();
         let sums = by_site(&String::from_utf8(output.unwrap().stdout).unwrap());
         for (site, bytes) in [("mallocs", 4e6), ("callocs", 4e6), ("aligneds", 4e6), ("grown", 4e8)] {
             assert!(sums.get(site).copied().unwrap_or(0.0) > bytes * 0.3, "{flags:?}: {site}: {sums:?}");
@@ -123,6 +124,10 @@ fn a_running_process_is_profiled() {
         assert!(said.contains("profile_program+0x"), "{said}");
     }
     assert!(said.contains("What was allocated before the profile began"), "{said}");
+    assert!(said.lines().next().unwrap().ends_with("one in 64 KiB"), "{said}");
+    let every = hak().args(["profile", &pid, "--for", "10ms", "--every", "100"]).output().unwrap();
+    let said = String::from_utf8(every.stdout).unwrap();
+    assert!(said.lines().next().unwrap().ends_with("one in 100 B"), "{said}");
     hak().args(["inspect", &pid]).assert().success();
     drop(child.stdin.take());
     child.kill().unwrap();

@@ -2,7 +2,7 @@
 //! Standard input that every run can read from its start.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,18 @@ use crate::output;
 /// Who waits for longer is told what for.
 const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
+
+/// Whether each run can read a file from its start. Who opens a FIFO waits for a writer.
+pub fn check(file: &Path) -> io::Result<()> {
+    let kind = std::fs::metadata(file)?.file_type();
+    if kind.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    if kind.is_fifo() || kind.is_socket() {
+        return Err(io::Error::other("it is a pipe, which one run alone could read; give it as standard input"));
+    }
+    File::open(file).map(|_| ())
+}
 
 /// Of the tool's own standard input: the file, or a copy of all that comes through a pipe. `None` of a terminal
 /// and of what holds nothing; an interrupted reading gives what had come until then.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! `hak compare`: the runs. `comparison_end.rs` says what came of them.
 
-use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -58,11 +58,18 @@ pub fn run(arguments: Compare) -> Result<u8> {
     if arguments.setup.is_none() {
         works.iter().try_for_each(|work| check(work, &chosen).map(|_| ()))?;
     }
-    if let Some(file) = arguments.input.as_ref().filter(|_| arguments.setup.is_none()) {
-        File::open(file).map_err(|error| failure(BAD_INPUT, format!("cannot read {}: {error}", file.display())))?;
+    let inputs = || works.iter().filter_map(|work| work.input.as_deref());
+    for file in inputs() {
+        match input::check(file) {
+            // --setup may make it.
+            Err(error) if error.kind() != ErrorKind::NotFound || arguments.setup.is_none() => {
+                return Err(failure(BAD_INPUT, format!("cannot read {}: {error}", file.display())));
+            }
+            _ => {}
+        }
     }
     let programs = works.iter().map(|work| Path::new(&work.command[0]));
-    let read: Vec<&Path> = programs.chain(arguments.input.as_deref()).collect();
+    let read: Vec<&Path> = programs.chain(inputs()).collect();
     let exports = Exports::of(arguments.json.as_deref(), &arguments.exports, None, &read)?;
 
     interrupt::watch()?;

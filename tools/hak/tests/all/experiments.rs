@@ -45,6 +45,24 @@ fn a_file_is_given_to_every_run_from_its_start() {
     fs::write(&file, "b\n".repeat(100_000)).unwrap();
     compare(&["--input", file.to_str().unwrap()], &["perl", "-e", INPUT_IS_WHOLE]).assert().success();
     compare(&["--input", "/no/input"], &["true"]).assert().code(2).stderr(contains("cannot read /no/input"));
+    let fifo = directory.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for (name, reason) in [(directory.path(), "is a directory"), (&fifo, "give it as standard input")] {
+        compare(&["--input", name.to_str().unwrap()], &["cat"]).assert().code(2).stderr(contains(reason));
+    }
+    // Of each value its own, which is not written to either.
+    let place = |name: &str| directory.path().join(name).display().to_string();
+    for value in ["1", "2"] {
+        fs::copy(&file, place(value)).unwrap();
+    }
+    let filled = place("{n}");
+    let options = ["--parameter-list", "n", "1,2", "--input", &filled];
+    compare(&options, &["perl", "-e", INPUT_IS_WHOLE]).assert().success();
+    let json = place("2");
+    let taken = compare(&[&options[..], &["--json", &json]].concat(), &["cat"]).assert().code(2);
+    taken.stderr(contains("it is what is read, or run"));
+    let missing = ["--parameter-list", "n", "1,3", "--input", &filled];
+    compare(&missing, &["cat"]).assert().code(2).stderr(contains("/3: No such file"));
 
     // Deleted, as a shell's here-document is.
     let open = fs::File::open(&file).unwrap();

@@ -31,8 +31,8 @@ enum {
 /* Of a thread's share, those of tiny and mid blocks: four times what of its slabs was out lately, and this at least. */
 #define SMALL_FLOOR_BYTES HAK_MIB(16)
 size_t capacity_small(size_t out_bytes);
-/* From how many threads on even the first magazines are much. */
-enum { FEW_THREADS = 128 };
+/* Beyond how many threads even the first magazines are much; and beyond how many, what each has at hand of every size. */
+enum { FEW_THREADS = 128, SOME_THREADS = 16 };
 
 /* What all magazines of one of so many threads may hold, in bytes of blocks. */
 size_t capacity_budget(size_t threads, bool is_attended);

@@ -20,7 +20,7 @@
  * kilobytes: so it counts more. Where more threads had a heap at once than SOME_THREADS, a tiny class may borrow for longer: its
  * slabs would be a page for each of them. Where threads share slabs, all that it borrows counts as if it had come back. */
 enum { BORROWED_MOST = 255, BORROWED_AGAIN = 5, BORROWED_ANEW = 12, BORROWED_MID_AGAIN = 12, BORROWED_MID_ANEW = 36 };
-enum { BORROWED_AMONG_SOME = 2, SOME_THREADS = 16 };
+enum { BORROWED_AMONG_SOME = 2 };
 /* Where threads share slabs, each visits the batch boundary so often with a class, or as often as a block has bytes. */
 enum { SHARED_VISITS_LEAST = 256 };
 enum { HAND_STEPS = 24 };
@@ -321,6 +321,7 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   magazine_t *m = &heap->magazines[size_class];
   m->used = true;
   m->gave = true;
+  if (HAK_UNLIKELY(travel_is_due(size_class))) travel_begin(heap, size_class);
   room_look_first(heap, size_class, block);
   bool is_first = m->capacity == 0, stays = !is_first && (shares(heap, size_class) || stays_short(heap, size_class));
   bool is_wider = !stays && widen(heap, size_class, travel_capacity_when_full(heap, size_class, block), block);

@@ -1,7 +1,9 @@
 /* See travel.h. SPDX-License-Identifier: MIT */
 #include "travel.h"
 
+#include "../os/os.h"
 #include "../slab/batch.h"
+#include "../slab/pool.h"
 #include "../slab/remote.h"
 #include "capacity.h"
 
@@ -14,6 +16,11 @@ enum { LOOKS = 16 };
 
 bool travel_is_wanted(const heap_t *heap, unsigned size_class) {
   return travel_shares_lines(size_class) && remote_is_crowded(&heap->owner) && heap->magazines[size_class].missed;
+}
+
+bool travel_is_due(unsigned size_class) {
+  return size_class_is_wide(size_class) && !size_class_is_single(size_class) && pool_attached_count() > SOME_THREADS &&
+         os_node_count() <= 1; /* what travels may lie on any node */
 }
 
 void travel_begin(heap_t *heap, unsigned size_class) { heap->magazines[size_class].travels = TRAVELS_FULL; }
@@ -44,5 +51,5 @@ size_t travel_capacity_when_full(const heap_t *heap, unsigned size_class, const 
   size_t full = capacity_when_full(size_class, m->capacity, m->missed);
   if (m->travels == 0) return full;
   size_t fair = capacity_when_sent(size_class, m->capacity);
-  return full > fair && are_own(heap, size_class, block) ? full : fair;
+  return full > fair && !travel_is_due(size_class) && are_own(heap, size_class, block) ? full : fair;
 }

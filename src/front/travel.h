@@ -8,6 +8,10 @@
  * what it has too much of. But where what it runs full of are its thread's own blocks, nobody exchanges any, and to send
  * them by the depot, a batch at a time, would only take time; it grows as others do.
  *
+ * Among more than SOME_THREADS, magazines of mid blocks of several pages travel whenever they run full (travel_is_due). What a thread has
+ * of such a size at hand follows the most that it had of it at once, and these peaks add up over sizes and threads; what one
+ * has too much of serves the others.
+ *
  * The heap's own thread calls these, between thread_enter and thread_leave.
  *
  * SPDX-License-Identifier: MIT
@@ -27,7 +31,10 @@ HAK_INLINE bool travel_shares_lines(unsigned size_class) { return size_class < S
  * of the class as well, exchanges them with others, and what shares a line is up to chance already. */
 bool travel_is_wanted(const heap_t *heap, unsigned size_class);
 
-/* Another's block has come that the magazine has no room for. */
+/* Whether a magazine that has run full is to, whosever blocks it holds. */
+bool travel_is_due(unsigned size_class);
+
+/* Another's block has come that the magazine has no room for, or that is due. */
 void travel_begin(heap_t *heap, unsigned size_class);
 /* A round of decay_now has come to it. */
 void travel_decay(heap_t *heap, unsigned size_class);

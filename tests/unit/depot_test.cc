@@ -343,6 +343,34 @@ TEST(Travelling, WhoWorksAloneHoldsWhatComesAndGoes) {
   EXPECT_EQ(atomic64_load_relaxed(&the_heap->owner.refills), before);
 }
 
+/* Each thread would come to have as much at hand of each size as it ever had at once. */
+TEST(Travelling, BlocksOfSeveralPagesDoAmongManyThreads) {
+  const auto works = [](std::size_t bytes) { /* how many lie in the depot afterwards */
+                                             std::size_t there = 0;
+                                             std::thread([&] {
+                                               std::vector<void *> blocks(40);
+                                               for (int round = 0; round < 10; round++) {
+                                                 for (void *&block : blocks) block = hak_malloc(bytes);
+                                                 for (void *block : blocks) hak_free(block);
+                                               }
+                                               there = depot_count(size_class_of(bytes));
+                                               EXPECT_EQ(the_heap->magazines[size_class_of(bytes)].travels > 0,
+                                                         there > 0);
+                                               EXPECT_LE(the_heap->magazines[size_class_of(bytes)].capacity,
+                                                         there > 0 ? 7 : MAX_CAPACITY);
+                                               hak_thread_flush();
+                                             }).join();
+                                             return there;
+  };
+  std::vector<std::unique_ptr<hak_test::AttachedOwner>> others;
+  while (pool_attached_count() < SOME_THREADS - 1) others.push_back(std::make_unique<hak_test::AttachedOwner>());
+  EXPECT_EQ(works(16 << 10), 0u) << "among few they are at hand";
+  for (int i = 0; i < 2; i++) others.push_back(std::make_unique<hak_test::AttachedOwner>());
+  EXPECT_GT(works(16 << 10), 0u);
+  EXPECT_EQ(works(8 << 10), 0u) << "little memory, for the time that it takes";
+  EXPECT_EQ(works(100 << 10), 0u) << "no block of a slab of several";
+}
+
 /* One of another's among the newest is enough, or that it is what the magazine has no room for. */
 TEST(Travelling, WhoExchangesBlocksHoldsAFairBatch) {
   constexpr std::size_t kNewest = 16; /* LOOKS */

@@ -4,6 +4,7 @@
 #include "../support/limit.h"
 #include "../support/profile.h"
 #include "charge.h"
+#include "debt.h"
 #include "dense.h"
 #include "dirty.h"
 #include "drop.h"
@@ -172,7 +173,7 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
   for (;;) {
     stock_enter();
     bool found = take_from_any(&r, zone), asks = r.question.count > 0;
-    owes = found && r.dirty < units && kept_note_grown(units - r.dirty);
+    owes = found && r.dirty < units && debt_for_clean(units - r.dirty);
     HAK_ASSERT(!found || atomic32_load_relaxed(map_word(r.first)) == 0);
     bool is_missing = !found && !asks, is_again = is_missing && stock_take_in(SIZE_MAX),
          waits = is_missing && may_wait && may_come(&patience);

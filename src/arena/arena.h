@@ -46,13 +46,14 @@ void arena_clear_stale(unit_t first, size_t units);
 /* A run gets what a block holds that grows: pages may be moved to it. What is free of its SuperSlabs is
  * given back to the system by being mapped anew, until all of one is. */
 void arena_note_grown(unit_t first, size_t units);
-/* Whether a run that such a block has had is to be given back as it is, for the next one to find its pages:
- * there is little of that, and no more in use and dirty together than was in use lately. If not, the caller
- * maps it anew. Without waiting for the gate. */
+/* Whether a run that such a block has had is to be given back as it is, so that the next block which grows finds its pages: what
+ * such blocks have left is little with it, and no more is in use and dirty together than was in use lately. The run counts as grown
+ * then. If it is not to be, or the gate stays shut, the caller maps it anew. */
 bool arena_keeps_grown(unit_t first, size_t units);
-/* A new huge block has got so many units that are clean. Whether such blocks have passed by so many dirty ones lately, or that
- * cannot be told just now: what is left dirty behind one that is cut serves none of them. Both without waiting for the gate. */
+/* A new huge block has got so many units, all of them clean. Nothing is noted if the gate stays shut. */
 void arena_note_clean(size_t units);
+/* Whether such blocks have lately got as many units or more while as many lay dirty in gaps that did not fit: then what a block that
+ * is cut leaves dirty would serve none of them either. True as well if the gate stays shut. */
 bool arena_passes_gaps(size_t units);
 /* Whether a huge page is to lie behind the SuperSlab that a run ends inside of, and does not begin
  * inside of; what is free of that is slack while one does. Only where nothing else is in it and

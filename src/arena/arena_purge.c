@@ -2,6 +2,7 @@
 #include "arena.h"
 
 #include "../support/profile.h"
+#include "debt.h"
 #include "dirty.h"
 #include "kept.h"
 #include "purging.h"
@@ -32,7 +33,7 @@ size_t arena_tick(uint64_t now_ms) {
   stock_note_strain(now_ms);
   uint64_t age_ms = profile_wait(DIRTY_MS), shelf_ms = profile_wait(SHELF_MS);
   bool is_due = now_ms >= age_ms && dirty_oldest_ms() <= now_ms - age_ms && dirty_units() > kept_for_good_units(),
-       owes = kept_owed_units() > 0;
+       owes = debt_units() > 0;
   arena_leave();
   size_t shelved = shelf_units() > 0 ? unshelve_until(now_ms - min_size(shelf_ms, now_ms), UNSHELVED_MOST, SIZE_MAX)
                                      : 0;
@@ -74,7 +75,7 @@ size_t arena_relieve_now(size_t freed_units) {
 size_t arena_relieve_growth(size_t units) {
   if (!stock_enter_soon()) return 0;
   size_t over = min_size(kept_over_lately(), min_size(dirty_units(), units)), keep = dirty_units() - over;
-  bool is_owed = over > 0 && kept_owe_growth(over);
+  bool is_owed = over > 0 && debt_for_growth(over);
   arena_leave();
   if (is_owed) return arena_pay_owed();
   if (over == 0) return 0;
@@ -115,13 +116,13 @@ void arena_purge_fallen(void) {
 size_t arena_pay_owed(void) {
   enum { PAID_MOST = 3 * PURGE_UNITS };
   if (!stock_enter_soon()) return 0;
-  size_t owed = min_size(kept_owed_units(), PAID_MOST), dirty = dirty_units();
+  size_t owed = min_size(debt_units(), PAID_MOST), dirty = dirty_units();
   arena_leave();
   if (owed == 0) return 0;
   size_t purged = tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, owed, PURGE_CALLS, keep_given, dirty - owed));
-  if (purged == 0) rest_if(kept_owed_units);
+  if (purged == 0) rest_if(debt_units);
   stock_enter();
-  kept_note_paid(purged >> UNIT_SHIFT);
+  debt_pay(purged >> UNIT_SHIFT);
   arena_leave();
   return purged;
 }

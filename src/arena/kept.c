@@ -26,8 +26,6 @@ static struct {
   /* What of a fall of what is in use was taken again, the most; halved, too. The highest and the lowest before and since, which come
    * nearer by half at each tick; the highest since then. */
   uint32_t dip_units, high_units, low_units, tick_high_units;
-  size_t owed_units;    /* dirty ones that are to go for clean ones that were taken */
-  size_t grown_units;   /* the same for blocks that have grown, whatever those dirty ones stay for */
   size_t passed_units;  /* clean ones that new huge blocks got where as many lay dirty; halved, too */
   size_t lately_needed; /* the most since then, which is halved at each tick, too */
   size_t lately_used;   /* so is this, the most in use when some of it was given back */
@@ -92,9 +90,9 @@ void kept_note_full(void) { kept.lately_used = most_lately(); }
 /* What is free by now of what was in use lately. To a program that works in rounds the first fall looks like the last one,
  * and it would fault in all of it once more. If somebody attends, it may wait: what is not wanted goes when it has grown
  * old, also where nobody calls. */
-static bool fallen_is_nothing(void) { return !atomic32_load_relaxed(&kept.is_attended) || kept.is_told; }
+bool kept_lets_fallen_stay(void) { return atomic32_load_relaxed(&kept.is_attended) && !kept.is_told; }
 static size_t fallen_units(void) {
-  if (fallen_is_nothing()) return 0;
+  if (!kept_lets_fallen_stay()) return 0;
   return profile_keep(kept.lately_used - min_size(kept.lately_used, kept_in_use_units()));
 }
 void kept_attend(bool is_attended) { atomic32_store_relaxed(&kept.is_attended, is_attended); }
@@ -113,6 +111,7 @@ void kept_note_given(size_t units) {
   note_fall(kept_used_units());
 }
 void kept_note_purged(size_t units) { kept.purged_units += units; }
+void kept_forget_purged(size_t units) { kept.purged_units -= min_size(kept.purged_units, units); }
 
 /* ---- What may stay ---------------------------------------------------------------*/
 static size_t bounded(size_t units) {
@@ -138,35 +137,9 @@ static size_t beside_shelf(size_t units) { return units - min_size(shelf_units()
 size_t kept_units(void) { return keep_of(kept_needed_units(), fallen_units()); }
 size_t kept_dirty_units(void) { return beside_shelf(kept_units()); }
 size_t kept_unattended_units(void) { return beside_shelf(keep_of(kept_needed_units(), 0)); }
-static bool rests(void) { return os_now_ms() < kept.rests_until_ms; }
 size_t kept_unattended_surplus(void) {
   size_t dirty = dirty_units();
-  return rests() ? 0 : dirty - min_size(dirty, kept_unattended_units());
-}
-
-/* A block that has grown elsewhere counts as both: what goes for one serves the other. */
-size_t kept_owed_units(void) {
-  if (kept.owed_units == 0 && kept.grown_units == 0) return 0;
-  size_t over = min_size(kept_over_lately(), dirty_units()),
-         fallen = fallen_is_nothing() ? 0 : kept_unattended_surplus();
-  kept.owed_units = min_size(kept.owed_units, min_size(fallen, over));
-  kept.grown_units = rests() ? 0 : min_size(kept.grown_units, over);
-  return max_size(kept.owed_units, kept.grown_units);
-}
-bool kept_owe_growth(size_t units) {
-  if (fallen_is_nothing()) return false;
-  kept.grown_units += units;
-  return true;
-}
-bool kept_note_grown(size_t clean_units) {
-  if (fallen_is_nothing()) return false;
-  kept.owed_units += clean_units;
-  return kept_owed_units() > 0;
-}
-void kept_note_paid(size_t purged_units) {
-  kept.purged_units -= min_size(kept.purged_units, purged_units);
-  kept.owed_units -= min_size(kept.owed_units, purged_units);
-  kept.grown_units -= min_size(kept.grown_units, purged_units);
+  return kept_is_resting() ? 0 : dirty - min_size(dirty, kept_unattended_units());
 }
 size_t kept_least_units(void) { return beside_shelf(within_slack(share_of(kept_needed_units()))); }
 size_t kept_for_good_units(void) { return kept.is_told ? within_slack(kept.told_units) : 0; }
@@ -202,3 +175,4 @@ bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
 }
 
 void kept_rest(uint64_t until_ms) { kept.rests_until_ms = until_ms; }
+bool kept_is_resting(void) { return os_now_ms() < kept.rests_until_ms; }

@@ -16,8 +16,10 @@ HAK_C_BEGIN
 
 /* Units are taken: of them, so many were dirty. */
 void kept_note_taken(size_t units, size_t dirty);
-/* A new block's units were clean. How many such there were lately where as many lay dirty, in gaps that did not fit. */
+/* A new huge block has got so many units, all of them clean. If as many lie dirty, in gaps that did not fit it, it has passed
+ * those by. */
 void kept_note_clean(size_t units);
+/* How many units the blocks have that have lately passed dirty ones by. */
 size_t kept_passed_units(void);
 void kept_note_given(size_t units);
 /* Some of what is in use is about to be given back. */
@@ -27,6 +29,8 @@ void kept_note_full(void);
 size_t kept_over_lately(void);
 /* Units went back to the system. If they are taken soon, they had better stayed. */
 void kept_note_purged(size_t units);
+/* Of these, so many went for others that were taken: whatever is taken soon, they had not better stayed. */
+void kept_forget_purged(size_t units);
 
 /* Somebody has taken units from the shelf. Needs no gate. */
 void kept_note_peak(void);
@@ -50,19 +54,13 @@ void kept_tell(size_t bytes);
 size_t kept_for_good_units(void); /* 0 until then */
 /* Whether somebody comes by as time passes, and gives back what has grown old. Needs no gate. */
 void kept_attend(bool is_attended);
+/* Whether what was in use lately and is free by now may stay for that alone: somebody attends, and the program has not said itself
+ * how much is to stay. */
+bool kept_lets_fallen_stay(void);
 /* As kept_dirty_units, if nobody attended. */
 size_t kept_unattended_units(void);
 /* How many more than these are dirty; 0 where nothing is to be purged (kept_rest). */
 size_t kept_unattended_surplus(void);
-/* So many clean units were taken. Whether some that are dirty are to go for them: those that stay because somebody attends, although
- * they and what is in use are more than lately was. */
-bool kept_note_grown(size_t clean_units);
-/* A block has grown by so many, which made a new peak: as many that are dirty are to go for it, whatever they stay for. false: nobody
- * attends, and the caller has to see to it at once. */
-bool kept_owe_growth(size_t units);
-/* How many still are to; some have gone. They do not count as what had better stayed. */
-size_t kept_owed_units(void);
-void kept_note_paid(size_t purged_units);
 
 /* Time has passed: what is remembered of reuse fades. */
 void kept_age(uint64_t now_ms);
@@ -72,6 +70,8 @@ void kept_age(uint64_t now_ms);
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded);
 /* The system has refused to take anything back: until then nothing is to be purged for that. */
 void kept_rest(uint64_t until_ms);
+/* Whether that is so just now. */
+bool kept_is_resting(void);
 
 HAK_C_END
 #endif

@@ -1,7 +1,7 @@
 /* See address.h. SPDX-License-Identifier: MIT */
 #include "address.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_look.h"
 #include "../arena/huge.h"
 #include "../region/region.h"
 #include "../support/error.h"

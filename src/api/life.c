@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "../arena/arena.h"
+#include "../arena/arena_purge.h"
 #include "../arena/metadata.h"
 #include "../front/sample.h"
 #include "../front/thread.h"

@@ -7,7 +7,7 @@
 
 #if defined(__GLIBC__) /* other C libraries have no mallopt, nor a program that calls it */
 
-#include "../arena/arena.h"
+#include "../arena/arena_purge.h"
 
 /* As in glibc: a threshold below 0, as a size, is beyond all sizes. */
 static void set_trim_threshold(int value) { arena_keep(value < 0 ? SIZE_MAX : (size_t)value); }

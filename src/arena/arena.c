@@ -3,6 +3,7 @@
 
 #include "../support/limit.h"
 #include "../support/profile.h"
+#include "arena_purge.h"
 #include "charge.h"
 #include "debt.h"
 #include "dense.h"
@@ -21,10 +22,7 @@
 
 enum { GROWN_MOST_UNITS = 256 }; /* of blocks that have grown, dirty at most */
 
-static struct {
-  atomic32 is_ready; /* release: pairs with the acquire in arena_ready */
-  bool has_forked;   /* this process is a child: see arena_after_fork; guarded by the gate */
-} arena;
+static bool has_forked; /* this process is a child: see arena_after_fork; guarded by the gate */
 
 static const zone_kind_t zone_kinds[ZONE_COUNT] = {
     [ZONE_SMALL] = {.granule_units = SUPERSLAB_UNITS,
@@ -36,15 +34,13 @@ static const zone_kind_t zone_kinds[ZONE_COUNT] = {
     [ZONE_HUGE] = {.granule_units = SUPERSLAB_UNITS, .commit = map_commit_units, .purge = drop_pages},
 };
 
-bool arena_is_ready(void) { return HAK_LIKELY(atomic32_load_acquire(&arena.is_ready)); }
-
 bool arena_ready(void) {
   if (arena_is_ready()) return true;
   gate_enter(&arena_gate);
-  bool ready = atomic32_load_relaxed(&arena.is_ready) || map_init();
-  if (ready && !atomic32_load_relaxed(&arena.is_ready)) {
+  bool ready = atomic32_load_relaxed(&arena_has_window) || map_init();
+  if (ready && !atomic32_load_relaxed(&arena_has_window)) {
     zones_prepare(zone_kinds);
-    atomic32_store_release(&arena.is_ready, 1);
+    atomic32_store_release(&arena_has_window, 1);
   }
   gate_leave(&arena_gate);
   return ready;
@@ -330,7 +326,7 @@ bool arena_extend_large(unit_t first, size_t old_units, size_t new_units) {
 }
 
 void arena_after_fork(void) {
-  arena.has_forked = true;
+  has_forked = true;
   arena_note_threads(1);
   purging_after_fork();
   shelf_after_fork();
@@ -345,8 +341,8 @@ void arena_check(void) {
     os_sleep(1);
     arena_enter();
   }
-  size_t used = invariants_check(arena.has_forked), units = used + dirty_units();
-  HAK_CHECK(used == kept_used_units() || arena.has_forked);
-  HAK_CHECK(limit_charged() == (units << UNIT_SHIFT) + charge_tables() + metadata || arena.has_forked);
+  size_t used = invariants_check(has_forked), units = used + dirty_units();
+  HAK_CHECK(used == kept_used_units() || has_forked);
+  HAK_CHECK(limit_charged() == (units << UNIT_SHIFT) + charge_tables() + metadata || has_forked);
   arena_leave();
 }

@@ -10,8 +10,8 @@
  * whoever needs memory next; then its pages go back to the system. What is dirty
  * beyond a share of the heap goes sooner. Purging takes time, so it is done by nobody
  * who does not expect it: giving a run back only takes note, and arena_tick and
- * arena_relieve purge, a bounded amount a call, with the gate open: the units are
- * taken out of the free ones meanwhile.
+ * arena_relieve purge (arena_purge.h), a bounded amount a call, with the gate open: the
+ * units are taken out of the free ones meanwhile.
  *
  * Everything here is thread-safe, and mostly takes the arena's gate, inside which no other is
  * entered, for a microsecond or so, or for as long as the heap takes to grow. Where there are
@@ -24,16 +24,13 @@
 #ifndef HAK_ARENA_H
 #define HAK_ARENA_H
 
-#include "../support/tally.h"
 #include "arena_gate.h"
 #include "map.h"
 
 HAK_C_BEGIN
 
-/* Finds the window at the first call; false while the system refuses it. */
+/* Finds the window at the first call (arena_is_ready); false while the system refuses it. */
 bool arena_ready(void);
-/* Whether it has been found. */
-bool arena_is_ready(void);
 
 /* A run of `units` whose first address is a multiple of `align_units`, a power of two, units. Of that zone unless memory is
  * short, or the zone of slabs has what is dirty for a huge block. `is_zero`, if not NULL: whether
@@ -78,64 +75,6 @@ bool arena_extend_large(unit_t first, size_t old_units, size_t new_units);
 
 /* How many threads have a heap. Needs no gate; cheap where it is as many as before. */
 void arena_note_threads(uint32_t count);
-
-/* Whether the unit exists; what lies elsewhere in the window is not ours. */
-bool arena_has(size_t unit);
-
-/* Gives the pages of dirty free units back to the system. Each returns the bytes that
- * went; tick also those that left the shelf.
- * tick: those older than a second, 2 MiB at the most, after a quarter of a second on the
- *   shelf; cheap when there is nothing to do.
- * relieve: what is dirty beyond the share that is kept, as much as the caller has just
- *   freed, an eighth more, and 4 MiB if no other thread is purging.
- * yield: the same for a caller that will not need it soon: whatever was reused lately, as much as
- *   the caller says and 2 MiB.
- * purge: all but `keep_bytes`; as the program asks, or for another reason. */
-size_t arena_tick(uint64_t now_ms);
-size_t arena_relieve_now(size_t freed_units);
-/* A block has grown by so many units: where that makes a new peak, dirty ones go for it, no more than they are. Where a thread
- * attends, as much of them as arena_pay_owed has time for. Returns the bytes. */
-size_t arena_relieve_growth(size_t units);
-/* Some of what is dirty goes for what was taken elsewhere, no more than takes a millisecond. Returns the bytes; the rest is for
- * arena_tick. */
-size_t arena_pay_owed(void);
-size_t arena_yield(size_t freed_units);
-size_t arena_purge_for(tally_t reason, size_t keep_bytes);
-HAK_INLINE size_t arena_purge(size_t keep_bytes) { return arena_purge_for(TALLY_TRIMMED, keep_bytes); }
-
-/* So much that is dirty stays for good from now on, the newest, but for arena_purge; what is more
- * than that and a share goes at frees. SIZE_MAX: all stays. */
-void arena_keep(size_t bytes);
-
-/* Whether a thread calls arena_tick as time passes. Then as much may stay dirty as was in use lately and is not any
- * more; at frees goes what is more, and as much as is taken of what is clean goes then or soon. At any time, from any thread. */
-void arena_attend(bool is_attended);
-/* What stays for that alone goes now: for whom nobody will attend. */
-void arena_purge_fallen(void);
-
-/* Less is needed than there was, without a run having been given back: there may be something for relieve now. Without
- * waiting for the gate. */
-void arena_need_less(void);
-
-HAK_INLINE void arena_relieve(size_t freed_units) {
-  if (HAK_UNLIKELY(atomic32_load_relaxed(&arena_is_strained) != 0)) arena_relieve_now(freed_units);
-}
-
-/* In use, without what lies free in slabs. Without the gate: a moment old. */
-size_t arena_needed_bytes(void);
-
-typedef struct {
-  size_t committed; /* may be written, with what zones have yet to grow into */
-  size_t used;
-  size_t peak;  /* the most that `used` ever was                        */
-  size_t dirty; /* with what is shelved                                 */
-  size_t metadata;
-  size_t takes; /* times that somebody has taken units under the gate */
-} arena_usage_t;
-arena_usage_t arena_usage(void);
-/* The next row of units of a zone that exist, or are mapped for it to grow into, behind `*end`; false if there is none.
- * Begin with both 0. */
-bool arena_next_extent(zone_id_t zone, unit_t *first, unit_t *end);
 
 /* In a forked child. A thread of the parent that was about to write the words of
  * a run that it held has never done so: the check below then does not ask for them.

@@ -1,5 +1,5 @@
 /*
- * The arena's gate, and the two hints that its users read outside it.
+ * The arena's gate, and what its users read outside it.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -17,6 +17,9 @@ HAK_INLINE bool arena_is_shut(void) { return gate_is_shut(&arena_gate); }
 void arena_enter(void);
 void arena_leave(void);
 
+/* Whether the window has been found (arena_ready): before, there is nothing. Release: pairs with the acquire here. */
+extern atomic32 arena_has_window;
+HAK_INLINE bool arena_is_ready(void) { return HAK_LIKELY(atomic32_load_acquire(&arena_has_window) != 0); }
 /* Whether more is kept for reuse than is to stay, so that there is something for arena_relieve. Relaxed: a hint. */
 extern atomic32 arena_is_strained;
 

@@ -1,5 +1,6 @@
-/* The functions of arena.h that only look. SPDX-License-Identifier: MIT */
-#include "arena.h"
+/* See arena_look.h. SPDX-License-Identifier: MIT */
+#include "arena_look.h"
+
 #include "dirty.h"
 #include "kept.h"
 #include "zone.h"

@@ -1,5 +1,5 @@
-/* The functions of arena.h by which pages go back to the system, or stay. SPDX-License-Identifier: MIT */
-#include "arena.h"
+/* See arena_purge.h. SPDX-License-Identifier: MIT */
+#include "arena_purge.h"
 
 #include "../support/profile.h"
 #include "debt.h"

@@ -4,6 +4,7 @@
 #include "../base/probe.h"
 #include "../os/os.h"
 #include "arena.h"
+#include "arena_purge.h"
 #include "drop.h"
 #include "huge_pages.h"
 #include "pages.h"

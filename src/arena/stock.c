@@ -11,7 +11,7 @@
 
 /* On a line of its own: everybody who takes the gate writes it. */
 hak_gate_t arena_gate __attribute__((aligned(HAK_CACHE_LINE)));
-atomic32 arena_is_strained;
+atomic32 arena_is_strained, arena_has_window;
 
 /* ---- The gate ------------------------------------------------------------------*/
 

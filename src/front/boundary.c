@@ -1,7 +1,7 @@
 /* See boundary.h. SPDX-License-Identifier: MIT */
 #include "boundary.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_purge.h"
 #include "../slab/depot.h"
 #include "../slab/orphanage.h"
 #include "../slab/remote.h"

@@ -1,7 +1,7 @@
 /* See decay.h. SPDX-License-Identifier: MIT */
 #include "decay.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_purge.h"
 #include "../os/os.h"
 #include "../slab/tidy.h"
 #include "../slab/purge.h"

@@ -1,7 +1,7 @@
 /* See room.h. SPDX-License-Identifier: MIT */
 #include "room.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_look.h"
 #include "../arena/dense.h"
 #include "../arena/pages.h"
 #include "../base/turns.h"

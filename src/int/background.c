@@ -1,7 +1,8 @@
 /* See background.h. SPDX-License-Identifier: MIT */
 #include "background.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_look.h"
+#include "../arena/arena_purge.h"
 #include "../base/probe.h"
 #include "../front/bell.h"
 #include "../front/flush.h"

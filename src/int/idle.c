@@ -1,7 +1,7 @@
 /* See idle.h. SPDX-License-Identifier: MIT */
 #include "idle.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_purge.h"
 #include "../base/probe.h"
 #include "../front/bell.h"
 #include "../front/magazine.h"

@@ -1,7 +1,8 @@
 /* See trim.h. SPDX-License-Identifier: MIT */
 #include "trim.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_look.h"
+#include "../arena/arena_purge.h"
 #include "../front/reclaim.h"
 #include "../front/thread.h"
 #include "../slab/tidy.h"

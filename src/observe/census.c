@@ -1,7 +1,7 @@
 /* See census.h. SPDX-License-Identifier: MIT */
 #include "census.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_look.h"
 #include "../arena/metadata.h"
 #include "../front/magazine.h"
 #include "../region/cache.h"

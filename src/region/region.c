@@ -2,6 +2,7 @@
 #include "region.h"
 
 #include "../arena/arena.h"
+#include "../arena/arena_purge.h"
 #include "../arena/pages.h"
 #include "../support/error.h"
 #include "blocks.h"

@@ -2,7 +2,6 @@
  * Sizes of a region's blocks, and how they change: see region.h.
  * SPDX-License-Identifier: MIT
  */
-#include "../arena/arena.h"
 #include "../support/error.h"
 #include "blocks.h"
 #include "region.h"

@@ -2,6 +2,7 @@
 #include "units.h"
 
 #include "../arena/arena.h"
+#include "../arena/arena_purge.h"
 #include "../arena/huge_pages.h"
 #include "../support/error.h"
 

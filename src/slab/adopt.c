@@ -1,7 +1,7 @@
 /* See adopt.h. SPDX-License-Identifier: MIT */
 #include "adopt.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_look.h"
 #include "../os/os.h"
 #include "pool.h"
 #include "pool_fork.h"

@@ -1,7 +1,8 @@
 /* See surplus.h. SPDX-License-Identifier: MIT */
 #include "surplus.h"
 
-#include "../arena/arena.h"
+#include "../arena/arena_look.h"
+#include "../arena/arena_purge.h"
 #include "../os/os.h"
 #include "../support/profile.h"
 #include "purge.h"

@@ -11,7 +11,8 @@
 #include "support/payload.h"
 #include "support/process.h"
 
-#include <arena/arena.h>
+#include <arena/arena_look.h>
+#include <arena/arena_purge.h>
 #include <arena/map.h>
 #include <hakmem.h>
 #include <int/container.h>

@@ -16,6 +16,7 @@
 namespace {
 
 using hak_test::is_zero;
+using hak_test::purge_dirty;
 using hak_test::Random;
 using hak_test::record;
 
@@ -121,7 +122,7 @@ TEST_F(Arena, RandomRunsNeverOverlapAndKeepTheirContents) {
     } else if (dice < 99) {
       arena_tick(clock_ms += random.below(700));
     } else {
-      arena_purge(random.below(3) * HAK_MIB(2));
+      purge_dirty(random.below(3) * HAK_MIB(2));
     }
     if (i % 25 == 0) arena_check();
     while (held.size() > 120) give(held.begin()->first);
@@ -223,15 +224,15 @@ TEST_F(Arena, PurgedMemoryIsGoneAndReadsAsZero) {
   unit_t run = take(ZONE_SMALL, 64), wall = take(ZONE_SMALL, 1);
   give(run);
   EXPECT_EQ(resident_units(run, 64), 64u) << "kept for whoever comes next";
-  EXPECT_GE(arena_purge(HAK_MIB(1)), HAK_MIB(3)) << "all but what was to be kept";
+  EXPECT_GE(purge_dirty(HAK_MIB(1)), HAK_MIB(3)) << "all but what was to be kept";
   EXPECT_LE(arena_usage().dirty, HAK_MIB(1));
-  arena_purge(0);
+  purge_dirty();
   EXPECT_EQ(arena_usage().dirty, 0u);
   EXPECT_EQ(resident_units(run, 64), 0u) << "still resident";
   bool zero = false;
   EXPECT_EQ(take(ZONE_SMALL, 64, 1, &zero), run);
   EXPECT_TRUE(zero);
-  EXPECT_EQ(arena_purge(0), 0u) << "a second purge found something";
+  EXPECT_EQ(purge_dirty(), 0u) << "a second purge found something";
   (void)wall;
 }
 
@@ -263,7 +264,7 @@ TEST_F(Arena, WhatTheProgramWantsToStayStaysHoweverOld) {
     later += 5000;
     for (int i = 0; i < 100; i++) arena_tick(later);
     EXPECT_EQ(arena_usage().dirty, stays) << "of " << keep;
-    arena_purge(0);
+    purge_dirty();
     EXPECT_EQ(arena_usage().dirty, 0u);
     later += 5000;
     arena_tick(later); /* what was taken again soon is forgotten */
@@ -315,7 +316,7 @@ class HeldPurge {
 
 TEST_F(Arena, WhoFreesBesideAnothersPurgePurgesNoMoreThanItsOwnShare) {
   constexpr size_t kFreed = 16, kShare = kFreed + kFreed / 8, kMore = size_t{2} * SUPERSLAB_UNITS;
-  arena_purge(0);
+  purge_dirty();
   std::vector<unit_t> runs;
   for (int i = 0; i < 40; i++) runs.push_back(take(ZONE_HUGE, SUPERSLAB_UNITS));
   arena_tick(os_now_ms() + 60000); /* what was taken again soon is forgotten */
@@ -330,12 +331,12 @@ TEST_F(Arena, WhoFreesBesideAnothersPurgePurgesNoMoreThanItsOwnShare) {
   other.join();
   EXPECT_EQ(others, kMore * UNIT_BYTES);
   EXPECT_EQ(arena_relieve_now(kFreed), (kShare + kMore) * UNIT_BYTES) << "nobody else is at it";
-  arena_purge(0);
+  purge_dirty();
 }
 
 /* The system has unmapped what it was to map anew. Here it has not, so that the rest can be given back. */
 TEST_F(Arena, WhatIsLostWhenItIsPurgedStaysOutOfUse) {
-  arena_purge(0);
+  purge_dirty();
   const unit_t run = take(ZONE_HUGE, 40);
   give(run);
   {
@@ -344,7 +345,7 @@ TEST_F(Arena, WhatIsLostWhenItIsPurgedStaysOutOfUse) {
     zone_kind_t losing = *own;
     losing.purge = [](void *, size_t) { return PURGE_LOST; };
     zone->kind = &losing;
-    EXPECT_EQ(arena_purge(0), 0u);
+    EXPECT_EQ(purge_dirty(), 0u);
     zone->kind = own;
   }
   arena_check();
@@ -362,7 +363,7 @@ TEST_F(Arena, OnlyWhatWasUsedIsClearedForCalloc) {
   unit_t used = take(ZONE_SMALL, 4), fresh = take(ZONE_SMALL, 12);
   ASSERT_EQ(fresh, used + 4);
   give(fresh);
-  arena_purge(0);
+  purge_dirty();
   give(used);
   bool zero = true;
   unit_t first = arena_take(ZONE_SMALL, 16, 1, &zero);
@@ -400,11 +401,11 @@ TEST_F(Arena, PurgesUpToTheVeryEndOfAZone) {
     EXPECT_EQ(hak_test::zone_end(zone) - start, page_of_superslabs)
         << "the zone ends elsewhere: the test misses its point";
     arena_give(rest, units);
-    arena_purge(0);
+    purge_dirty();
     EXPECT_EQ(arena_usage().dirty, 0u);
     hak_test::write_words(before, 80, 0);
     arena_give(before, 80);
-    arena_purge(0); /* a huge run would be had from what is dirty */
+    purge_dirty(); /* a huge run would be had from what is dirty */
   }
 }
 
@@ -428,12 +429,12 @@ TEST_F(Arena, WhatWasMappedForARunThatIsRefusedIsGivenBack) {
 /* What is dirty would stay resident beside what is taken anew. */
 TEST_F(Arena, WhatGrowsByMuchMovesWhereDirtyUnitsWait) {
   const unit_t dirty = take(ZONE_SMALL, 17), run = take(ZONE_SMALL, 8);
-  arena_purge(0);
+  purge_dirty();
   give(dirty);
   EXPECT_FALSE(extend(run, 16, true));
   EXPECT_FALSE(extend(run, 12, true));
   ASSERT_TRUE(extend(run, 10, true)) << "a copy takes longer";
-  arena_purge(0);
+  purge_dirty();
   ASSERT_TRUE(extend(run, 18, true)) << "nothing is dirty";
   map_split_run(run, 10, 8);
   hak_test::write_words(run + 10, 8, 0);
@@ -446,14 +447,14 @@ TEST_F(Arena, WhatGrowsByMuchMovesWhereDirtyUnitsWait) {
 /* A huge block would find its next place in the huge zone, and as much with an eighth to spare. */
 TEST_F(Arena, AHugeRunBetweenSlabsGrowsWhereItIs) {
   const unit_t dirty = take(ZONE_SMALL, 17), run = take(ZONE_SMALL, 8);
-  arena_purge(0);
+  purge_dirty();
   give(dirty);
   EXPECT_TRUE(extend(run, 16));
 }
 
 /* As when all blocks of a program grow beyond the large sizes. */
 TEST_F(Arena, HugeRunsTakeWhatLargeOnesHaveLeftDirty) {
-  arena_purge(0);
+  purge_dirty();
   const unit_t end = take(ZONE_SMALL, 1), large = take(ZONE_SMALL, 130);
   give(take(ZONE_HUGE, 96, 32));
   const unit_t behind = take(ZONE_SMALL, 1);
@@ -465,7 +466,7 @@ TEST_F(Arena, HugeRunsTakeWhatLargeOnesHaveLeftDirty) {
   EXPECT_EQ(zone_of(huge), ZONE_SMALL) << "what is dirty stays beside it";
   EXPECT_EQ(zone_of(take(ZONE_HUGE, 96, 32)), ZONE_HUGE) << "it is too short";
   give(huge);
-  arena_purge(0);
+  purge_dirty();
   EXPECT_EQ(zone_of(take(ZONE_HUGE, 100)), ZONE_HUGE) << "nothing is dirty there";
   (void)end, (void)behind;
 }
@@ -527,7 +528,7 @@ TEST_F(Arena, WhatWasInUseLatelyStaysForAMomentWhereSomebodyAttends) {
   constexpr size_t kUnits = 1000;
   uint64_t fell_ms = 0;
   auto dirty_after_fall = [&] {
-    arena_purge(0);
+    purge_dirty();
     const unit_t run = take(ZONE_SMALL, kUnits);
     usleep(600000); /* what was before has faded, and this time passes before the fall */
     fell_ms = os_now_ms();
@@ -553,7 +554,7 @@ TEST_F(Arena, WhatWasInUseLatelyStaysForAMomentWhereSomebodyAttends) {
 /* Nor does it when what comes next finds no place there. */
 TEST_F(Arena, WhatWasInUseLatelyMakesNoNewPeakWhereSomebodyAttends) {
   constexpr size_t kUnits = 1600, kPart = 32;
-  arena_purge(0);
+  purge_dirty();
   arena_attend(true);
   std::vector<unit_t> runs;
   for (size_t i = 0; i < kUnits / kPart; i++) runs.push_back(take(ZONE_SMALL, kPart));
@@ -574,7 +575,7 @@ TEST_F(Arena, WhatWasInUseLatelyMakesNoNewPeakWhereSomebodyAttends) {
 /* But not all of it before its malloc returns. */
 TEST_F(Arena, WhatALargeBlockOwesIsPaidByAndBy) {
   constexpr size_t kUnits = 960, kPart = 32;
-  arena_purge(0);
+  purge_dirty();
   arena_attend(true);
   std::vector<unit_t> runs;
   for (size_t i = 0; i < 2 * kUnits / kPart; i++) runs.push_back(take(ZONE_SMALL, kPart));
@@ -596,7 +597,7 @@ TEST_F(Arena, WhatABlockThatGrowsOwesIsPaidByAndBy) {
   constexpr size_t kUnits = 960, kPart = 32;
   for (const bool attended : {true, false}) {
     SCOPED_TRACE(attended);
-    arena_purge(0);
+    purge_dirty();
     arena_attend(attended);
     std::vector<unit_t> runs;
     for (size_t i = 0; i < 2 * kUnits / kPart; i++) runs.push_back(take(ZONE_SMALL, kPart));
@@ -627,7 +628,7 @@ TEST_F(Arena, WhatABlockThatGrowsOwesIsPaidByAndBy) {
 TEST_F(Arena, WhatGrowsByMuchDoesNotMoveWhereNoPagesLie) {
   unit_t run = 0;
   for (int i = 0; i < 8; i++) { /* nor because of what was found in other places */
-    arena_purge(0);
+    purge_dirty();
     const unit_t dirty = arena_take(ZONE_SMALL, 17, 1, nullptr);
     run = take(ZONE_SMALL, 8);
     arena_give(dirty, 17);

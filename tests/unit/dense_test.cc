@@ -9,6 +9,8 @@ extern "C" {
 
 namespace {
 
+using hak_test::purge_dirty;
+
 class Dense : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(arena_ready()); }
@@ -82,7 +84,7 @@ TEST_F(Dense, WhatWentBackAsAWholeGetsThemAgain) {
   const auto again = [&](size_t units, bool purged) {
     dense_thins_out(run, 1);
     arena_give(static_cast<unit_t>(run + 2 * SUPERSLAB_UNITS - units), units);
-    if (purged) arena_purge(0);
+    if (purged) purge_dirty();
     ASSERT_EQ(take(units), run + 2 * SUPERSLAB_UNITS - units) << "it lies elsewhere: the test is void";
   };
   again(2 * SUPERSLAB_UNITS, false);
@@ -101,7 +103,7 @@ TEST_F(Dense, WhatWentBackGetsThemAgainWhereverARunBegins) {
   ASSERT_EQ(run % SUPERSLAB_UNITS, 0u) << "the test is void";
   dense_thins_out(run, 2 * SUPERSLAB_UNITS);
   arena_give(run + 1, 2 * SUPERSLAB_UNITS - 1);
-  arena_purge(0);
+  purge_dirty();
   ASSERT_FALSE(map_wants_huge_page(superslab + 1)) << "the test is void";
   ASSERT_EQ(arena_take(ZONE_SMALL, SUPERSLAB_UNITS - 2, 1, nullptr), run + 1);
   EXPECT_FALSE(map_wants_huge_page(superslab + 1)) << "it does not reach there";
@@ -120,7 +122,7 @@ TEST_F(Dense, WhatAHugePageMadeResidentGoesBackThoughThereIsNoneNow) {
     const size_t before = dirty_units();
     arena_give(first, units);
     const size_t added = dirty_units() - before;
-    arena_purge(0);
+    purge_dirty();
     return added;
   };
   map_refuse_huge_pages(superslab, superslab + 1);
@@ -141,14 +143,14 @@ TEST_F(Dense, WhatAHugePageMadeResidentGoesBackWhenTheHeapShrinks) {
   const size_t superslab = run / SUPERSLAB_UNITS;
   map_refuse_huge_pages(superslab, superslab + 1);
   arena_give(run + 2, SUPERSLAB_UNITS - 2);
-  arena_purge(0);
+  purge_dirty();
   map_want_huge_pages(superslab, superslab + 1);
   ASSERT_TRUE(arena_extend(run, 2, 3));
   const size_t before = dirty_units(), purged = arena_relieve_now(0) / UNIT_BYTES;
   EXPECT_EQ(purged + dirty_units() - before, SUPERSLAB_UNITS - 3u);
   const size_t again = dirty_units(), purged_again = arena_relieve_now(0) / UNIT_BYTES;
   EXPECT_EQ(purged_again + dirty_units(), again) << "once is enough";
-  arena_purge(0);
+  purge_dirty();
 }
 
 /* It is a witness, or was refused for good reasons. */
@@ -181,7 +183,7 @@ TEST_F(Dense, HugeBlocksMakeNoLargeHeap) {
   arena_give(run, 3 * SUPERSLAB_UNITS);
   EXPECT_EQ(zone_used_units(ZONE_SMALL), before);
   arena_give(huge, 200 * SUPERSLAB_UNITS);
-  arena_purge(0);
+  purge_dirty();
   EXPECT_EQ(zone_used_units(ZONE_SMALL), before) << "the purge took it out and gave it back";
 }
 
@@ -201,7 +203,7 @@ class WideBlocks : public Dense {
     /* The rest of the credit, and what is a witness now. */
     while (dense_wants_huge_pages(the_map.zone_first[ZONE_SMALL], kUnits, kUsed)) {}
     arena_give(run_, kUnits);
-    arena_purge(0);
+    purge_dirty();
     dense_note_wide(-static_cast<int64_t>(kUsed));
   }
   /* The witness holds blocks of so many bytes, and a part of each is used. */

@@ -11,6 +11,7 @@
 namespace {
 
 using hak_test::kMiB;
+using hak_test::purge_dirty;
 constexpr size_t kHugePage = 2 * kMiB;
 
 class HugePages : public testing::Test {
@@ -19,7 +20,7 @@ class HugePages : public testing::Test {
   void SetUp() override { ASSERT_TRUE(huge_free(Allocated(1024 * kMiB))); }
   void TearDown() override {
     for (void *block : kept) EXPECT_TRUE(huge_free(block));
-    arena_purge(0); /* the next test's blocks are fresh again */
+    purge_dirty(); /* the next test's blocks are fresh again */
     arena_check();
   }
 
@@ -79,24 +80,24 @@ constexpr size_t kHalf = SUPERSLAB_UNITS / 2;
 
 TEST_F(HugePages, SoDoesTheEndIfHalfOfThatIsTheBlocks) {
   huge_free(Filled(8 * kMiB));
-  arena_purge(0);
+  purge_dirty();
   EXPECT_TRUE(AskedAtTheEnd(Kept(Allocated(12 * kMiB + kHalf * UNIT_BYTES)), 6 * SUPERSLAB_UNITS + kHalf));
   EXPECT_FALSE(AskedAtTheEnd(Kept(Allocated(12 * kMiB + (kHalf - 1) * UNIT_BYTES)), 6 * SUPERSLAB_UNITS + kHalf - 1));
 }
 
 TEST_F(HugePages, NobodyPaysForTheEndWithCreditThatHeDoesNotHave) {
   huge_free(Filled(8 * kMiB));
-  arena_purge(0);
+  purge_dirty();
   EXPECT_FALSE(AskedAtTheEnd(Kept(Allocated(64 * kMiB + kMiB)), 32 * SUPERSLAB_UNITS + kHalf));
 }
 
 TEST_F(HugePages, WithoutCreditTheyEndThereAgain) {
   huge_free(Filled(8 * kMiB));
-  arena_purge(0);
+  purge_dirty();
   char *block = Allocated(63 * kMiB);
   ASSERT_TRUE(AskedAtTheEnd(block, 31 * SUPERSLAB_UNITS + kHalf));
   huge_free(block);
-  arena_purge(0);
+  purge_dirty();
   EXPECT_FALSE(AskedAtTheEnd(Kept(Allocated(63 * kMiB)), 31 * SUPERSLAB_UNITS + kHalf));
 }
 
@@ -124,7 +125,7 @@ TEST_F(HugePages, WhereSomethingElseLiesTheEndStaysAsItIs) {
 TEST_F(HugePages, LittleThatIsResidentInSmallPagesGoesForThem) {
   huge_free(Filled(8 * kMiB));
   for (size_t units : {kHalf, kHalf + 1}) {
-    arena_purge(0);
+    purge_dirty();
     DirtyUnits(units);
     auto *block = static_cast<char *>(huge_alloc(kHugePage, kHugePage, false));
     ASSERT_NE(block, nullptr);
@@ -140,7 +141,7 @@ TEST_F(HugePages, WithoutCreditItStays) {
 
 TEST_F(HugePages, WhatHasGoneForThemNeedsNoClearing) {
   huge_free(Filled(8 * kMiB));
-  arena_purge(0);
+  purge_dirty();
   DirtyUnits(3);
   auto *block = static_cast<char *>(huge_alloc(kHugePage, kHugePage, true));
   ASSERT_NE(block, nullptr);
@@ -151,7 +152,7 @@ TEST_F(HugePages, WhatHasGoneForThemNeedsNoClearing) {
 
 TEST_F(HugePages, WhatTheSystemDoesNotTakeBackIsCleared) {
   huge_free(Filled(8 * kMiB));
-  arena_purge(0);
+  purge_dirty();
   char *dirty = DirtyUnits(3);
   if (mlock(dirty, UNIT_BYTES) != 0) GTEST_SKIP() << "no memory may be locked";
   auto *block = static_cast<char *>(huge_alloc(kHugePage, kHugePage, true));
@@ -193,7 +194,7 @@ TEST_F(HugePages, ASparseBlockEndsAllCredit) {
   EXPECT_EQ(AskedMiB(sparse, 512 * kMiB), 0u);
   for (size_t at = 0; at < 512 * kMiB; at += kHugePage) sparse[at] = 1;
   huge_free(sparse);
-  arena_purge(0);
+  purge_dirty();
   char *block = Kept(Allocated(64 * kMiB));
   EXPECT_EQ(AskedMiB(block, 64 * kMiB), 0u);
 }
@@ -207,7 +208,7 @@ TEST_F(HugePages, WhoHardlyUsesHisBlocksIsAskedNowAndThen) {
     const uint64_t before = atomic64_load_relaxed(&os_calls.mincore);
     huge_free(Allocated(kHugePage)); /* so little is not purged */
     asked += atomic64_load_relaxed(&os_calls.mincore) - before;
-    arena_purge(0); /* it is clean, and could tell */
+    purge_dirty(); /* it is clean, and could tell */
   }
   EXPECT_GE(asked, kBlocks / 8) << "else nobody would see that it fills them now";
   EXPECT_LE(asked, kBlocks / 2) << "by one that it may still fill, and when they are freed";
@@ -215,7 +216,7 @@ TEST_F(HugePages, WhoHardlyUsesHisBlocksIsAskedNowAndThen) {
 
 TEST_F(HugePages, OneThatIsNeverFilledIsAskedAboutNowAndThen) {
   constexpr uint64_t kBlocks = 64;
-  arena_purge(0);
+  purge_dirty();
   char *first = Allocated(8 * kMiB);
   Kept(Allocated(13 * kMiB)); /* the newest in clean memory */
   huge_free(first);
@@ -228,11 +229,11 @@ TEST_F(HugePages, OneThatIsNeverFilledIsAskedAboutNowAndThen) {
 
 TEST_F(HugePages, WhoFillsThemAllOfASuddenIsSeenSoon) {
   for (int i = 0; i < 100; i++) huge_free(Allocated(8 * kMiB));
-  arena_purge(0);
+  purge_dirty();
   size_t full = 0, asked = 0;
   for (; asked == 0 && full < 20; full++) {
     huge_free(Filled(8 * kMiB));
-    arena_purge(0); /* in memory that was clean */
+    purge_dirty(); /* in memory that was clean */
     char *block = Allocated(8 * kMiB);
     asked = AskedMiB(block, 8 * kMiB);
     huge_free(block);
@@ -244,7 +245,7 @@ TEST_F(HugePages, WhoFillsThemAllOfASuddenIsSeenSoon) {
 /* What could become resident without need: eight times what was seen to be used. */
 TEST_F(HugePages, CreditIsSpent) {
   huge_free(Filled(8 * kMiB));
-  arena_purge(0);
+  purge_dirty();
   size_t asked = 0;
   for (int i = 0; i < 40; i++) asked += AskedMiB(Kept(Allocated(8 * kMiB)), 8 * kMiB);
   EXPECT_EQ(asked, 64u);
@@ -253,7 +254,7 @@ TEST_F(HugePages, CreditIsSpent) {
 TEST_F(HugePages, SeenAgainAndAgainItIsWorthNoMore) {
   for (int i = 0; i < 10; i++) {
     huge_free(Filled(8 * kMiB));
-    arena_purge(0);
+    purge_dirty();
   }
   EXPECT_EQ(AskedMiB(Kept(Allocated(128 * kMiB)), 128 * kMiB), 0u);
 }
@@ -261,13 +262,13 @@ TEST_F(HugePages, SeenAgainAndAgainItIsWorthNoMore) {
 /* A program that used to fill its blocks and does so no more, in the same place. */
 TEST_F(HugePages, WhereThereAreHugePagesTheyEndAgain) {
   huge_free(Filled(32 * kMiB));
-  arena_purge(0);
+  purge_dirty();
   size_t with = 0;
   for (int i = 0; i < 20; i++) {
     char *block = Allocated(32 * kMiB);
     with += AskedMiB(block, 32 * kMiB) != 0;
     huge_free(block);
-    arena_purge(0);
+    purge_dirty();
   }
   EXPECT_EQ(with, 8u) << "32 MiB that were full are credit for eight such blocks; after them one shows it is sparse";
 }

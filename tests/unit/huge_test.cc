@@ -14,6 +14,7 @@
 namespace {
 
 using hak_test::kMiB;
+using hak_test::purge_dirty;
 
 class Huge : public testing::Test {
  protected:
@@ -201,7 +202,7 @@ TEST_F(Huge, WhatLiesBesideABlockThatMovedGoesWithIt) {
   EXPECT_FALSE(map_superslab(end)->has_slack) << "it counts as clean, so nobody gives it back";
   EXPECT_TRUE(huge_free(block));
   EXPECT_TRUE(huge_free(in_the_way));
-  arena_purge(0);
+  purge_dirty();
 }
 
 /* Pages that were moved are a mapping of their own, until they are mapped anew. */
@@ -209,13 +210,13 @@ TEST_F(Huge, WhatHasGrownIsPartOfTheHeapsMappingAgainWhenItIsPurged) {
   void *block = huge_alloc(5 * kMiB, 1, false), *in_the_way = huge_alloc(5 * kMiB, 1, false);
   std::memset(block, 1, 5 * kMiB);
   arena_give(arena_take(ZONE_HUGE, 160, SUPERSLAB_UNITS, nullptr), 160); /* the zone grows now, and not below */
-  arena_purge(0);
+  purge_dirty();
   const size_t before = mappings();
   block = huge_realloc(block, 8 * kMiB);
   EXPECT_GT(mappings(), before) << "the test is void: no pages were moved";
   EXPECT_TRUE(huge_free(block));
   EXPECT_GE(arena_usage().dirty, 8 * kMiB) << "nothing is left for the next one";
-  arena_purge(0);
+  purge_dirty();
   EXPECT_EQ(arena_usage().dirty, 0u);
   EXPECT_EQ(mappings(), before);
   EXPECT_TRUE(huge_free(in_the_way));

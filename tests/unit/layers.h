@@ -15,6 +15,8 @@
 
 #include <api/alloc.h>
 #include <arena/arena.h>
+#include <arena/arena_look.h>
+#include <arena/arena_purge.h>
 #include <arena/huge.h>
 #include <arena/huge_pages.h>
 #include <arena/metadata.h>
@@ -157,6 +159,8 @@ inline void tidy() {
 }
 
 inline std::size_t used_bytes() { return arena_usage().used; }
+/* What is dirty goes back to the system, but for so much. Returns the bytes that went. */
+inline std::size_t purge_dirty(std::size_t keep_bytes = 0) { return arena_purge_for(TALLY_TRIMMED, keep_bytes); }
 
 /* Whole pages; reading them would make them resident. */
 inline std::size_t resident_pages(void *at, std::size_t bytes) {

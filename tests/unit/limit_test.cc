@@ -13,6 +13,7 @@
 namespace {
 
 using hak_test::kMiB;
+using hak_test::purge_dirty;
 
 size_t dirty_bytes() { return arena_usage().dirty; }
 
@@ -44,7 +45,7 @@ TEST(Limit, WhatIsTakenIsChargedUntilItHasGoneBack) {
   give(run, 16 * kMiB);
   EXPECT_EQ(limit_charged(), with) << "it is resident still";
   arena_check();
-  EXPECT_EQ(arena_purge(0), 16 * kMiB);
+  EXPECT_EQ(purge_dirty(), 16 * kMiB);
   EXPECT_EQ(limit_charged(), with - 16 * kMiB);
   unit_t again = take(16 * kMiB);
   EXPECT_EQ(again, run) << "the same place: nothing more of the tables is used";
@@ -150,7 +151,7 @@ size_t fill_caches() {
   };
   std::thread(work).join();
   work();
-  arena_purge(0);
+  purge_dirty();
   return hak_test::cached_bytes();
 }
 
@@ -376,7 +377,7 @@ TEST(Marks, AHeapThatHasFallenPassesThemAnew) {
   unit_t run = take(48 * kMiB);
   EXPECT_TRUE(limit_answer().squeeze);
   give(run, 48 * kMiB);
-  arena_purge(0);
+  purge_dirty();
   EXPECT_FALSE(limit_is_passed());
   take(46 * kMiB);
   EXPECT_TRUE(limit_answer().squeeze);

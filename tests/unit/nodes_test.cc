@@ -36,6 +36,7 @@ namespace {
 using hak_test::AttachedOwner;
 using hak_test::kMiB;
 using hak_test::owner_of;
+using hak_test::purge_dirty;
 using hak_test::slab_of;
 using hak_test::tidy;
 using hak_test::used_bytes;
@@ -293,7 +294,7 @@ TEST_P(Nodes, AllOfThemServeWhenMemoryIsShort) {
   AttachedOwner owner;
   auto mine = owner.refill(kClass, 1);
   hak_test::Outcome outcome = hak_test::in_child([&] {
-    arena_purge(0);
+    purge_dirty();
     limit_set_hard(limit_charged());
     std::size_t got = 0;
     for (void *block; batch_refill(owner, kClass, &block, 1, nullptr) == 1;) got++;

@@ -15,6 +15,7 @@ namespace {
 
 using hak_test::AttachedOwner;
 using hak_test::owner_of;
+using hak_test::purge_dirty;
 using hak_test::record;
 using hak_test::slab_of;
 using hak_test::tidy;
@@ -549,7 +550,7 @@ TEST_F(Lent, WhatEndedThreadsLeftComesFirstAndThenFreshSlabs) {
 
 /* How many blocks a thread gets that has no other memory. */
 static std::size_t blocks_without_more_memory(owner_t *owner, unsigned size_class) {
-  arena_purge(0);
+  purge_dirty();
   limit_set_hard(limit_charged());
   std::size_t got = 0;
   for (void *block; batch_refill(owner, size_class, &block, 1, nullptr) == 1;) got++;

@@ -9,6 +9,7 @@
 
 namespace {
 
+using hak_test::purge_dirty;
 using hak_test::record;
 using hak_test::slab_of;
 using hak_test::used_bytes;
@@ -273,7 +274,7 @@ TEST(Tables, OfWhatGoesInPiecesGoBackAsWell) {
   const unit_t spacer = arena_take(ZONE_SMALL, SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
   const unit_t first = arena_take(ZONE_SMALL, SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
   arena_give(first, SUPERSLAB_UNITS);
-  arena_purge(0);
+  purge_dirty();
   std::vector<unit_t> runs(SUPERSLAB_UNITS / 2);
   for (unit_t &run : runs) {
     run = arena_take(ZONE_SMALL, 2, 1, nullptr);
@@ -299,12 +300,12 @@ TEST(Tables, OfWhatGoesInPiecesGoBackAsWell) {
   its_bits = 0x5555;
   for (unit_t run : runs) {
     arena_give(run, 2);
-    arena_purge(0);
+    purge_dirty();
   }
   EXPECT_EQ(its_bits, 0x5555u) << "bits of what is in use went as well";
   its_bits = 0;
   arena_give(used, 2);
-  arena_purge(0);
+  purge_dirty();
   EXPECT_LE(resident(), before / 4);
   arena_give(spacer, SUPERSLAB_UNITS);
   hak__check_all();
@@ -319,7 +320,7 @@ TEST(Trim, LeavesSoMuchOfBothTogether) {
     void *huge = hak_malloc(HAK_MIB(5));
     for (size_t i = 0; i < kBlocks; i++) i % 200 == 0 ? live.push_back(blocks[i]) : hak_free(blocks[i]);
     EXPECT_EQ(trim(SIZE_MAX), 0u); /* nothing goes, but what is cached to its slabs */
-    arena_purge(0);
+    purge_dirty();
     hak_account_t account;
     const auto resident = [&] {
       hak_account(&account, sizeof account);

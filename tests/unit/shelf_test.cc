@@ -18,6 +18,7 @@
 
 namespace {
 
+using hak_test::purge_dirty;
 using hak_test::used_bytes;
 
 const unsigned kOfMiB = size_class_of(HAK_MIB(1));
@@ -32,7 +33,7 @@ class Shelf : public hak_test::WithAnOwner {
   hak_test::AttachedOwner others[SHELF_FEW_THREADS]; /* few threads put nothing there */
   void SetUp() override {
     WithAnOwner::SetUp();
-    arena_purge(0);
+    purge_dirty();
     for (unsigned c = MID_CLASS_END; c < SIZE_CLASS_COUNT; c++) {
       owner.flush(c, owner.refill(c, 1));
       shelf_note_missed(c - MID_CLASS_END); /* all are wanted again */
@@ -49,7 +50,7 @@ class Shelf : public hak_test::WithAnOwner {
   }
   void TearDown() override {
     owner.flush(kOfMiB, held);
-    arena_purge(0);
+    purge_dirty();
     EXPECT_EQ(shelf_units(), 0u) << "a purge of everything left something on the shelf";
     WithAnOwner::TearDown();
   }
@@ -143,7 +144,7 @@ TEST_F(Shelf, WhatIsTakenDownIsNoLargeBlockAnyMore) {
   const size_t before = dense_wide_units();
   shelve(kOfMiB);
   EXPECT_EQ(dense_wide_units(), before + HAK_MIB(1) / UNIT_BYTES) << "it is left counted while it lies there";
-  arena_purge(0);
+  purge_dirty();
   EXPECT_EQ(dense_wide_units(), before);
 }
 
@@ -155,7 +156,7 @@ TEST_F(Shelf, AThreadThatWillSleepTakesItDown) {
 
 TEST_F(Shelf, WhatIsNotWantedAgainGoesToTheArena) {
   shelve(kOfMiB);
-  arena_purge(0); /* from here on it is not */
+  purge_dirty(); /* from here on it is not */
   owner.flush(kOfMiB, owner.refill(kOfMiB, 1));
   EXPECT_EQ(shelved_bytes(), 0u) << "nobody has missed one since";
   owner.flush(kOfMiB, owner.refill(kOfMiB, 1));

@@ -19,6 +19,8 @@
 
 namespace {
 
+using hak_test::purge_dirty;
+
 /* Does it while another thread is behind the gate and stays there. Should the work wait for that
  * thread, it leaves after a while, and the test has failed. */
 void behind_a_shut_gate(hak_gate_t &gate, const std::function<void()> &work) {
@@ -55,11 +57,11 @@ class ShutGate : public hak_test::WithAnOwner {
   hak_test::AttachedOwner others[SHELF_FEW_THREADS]; /* few threads put nothing on the shelf */
   void SetUp() override {
     WithAnOwner::SetUp();
-    arena_purge(0);
+    purge_dirty();
     ASSERT_EQ(shelf_units(), 0u);
   }
   void TearDown() override {
-    arena_purge(0);
+    purge_dirty();
     EXPECT_EQ(shelf_units(), 0u);
     WithAnOwner::TearDown();
   }
@@ -223,7 +225,7 @@ TEST_F(ShutGate, ASlabIsCutWhereItMayLie) {
     slab_release_empty(owner);
     hak_test::write_words(spacer, 3, 0);
     arena_give(spacer, 3);
-    arena_purge(0);
+    purge_dirty();
   }
 }
 

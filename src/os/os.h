@@ -83,13 +83,14 @@ void os_refuse_huge_pages(void *at, size_t bytes);
  * libraries: a seccomp filter, which can be installed at any time, may end it for
  * one. The functions below ask this themselves. */
 bool os_is_unfiltered(void);
-/* Whether the process has installed a filter since it began, as far as that can be seen. Under one that it began under, as
- * in many containers, it has if it may not gain privileges any more, which comes before a filter; if it was not to gain any
- * from the beginning nobody sees it. To be noted at the start, before another thread runs and before
- * os_prepare_fences; else any filter counts. */
+/* Notes under which filter the process begins, as in many containers it does under one. To be called at the start, before another
+ * thread runs and before os_prepare_fences. */
 void os_note_filter(void);
+/* Whether the process has installed a filter since then, as far as that can be seen. Where it began under none, or nothing was
+ * noted, any filter is its own. Where it began under one, it counts as having installed another once it may not gain privileges
+ * any more, which comes before a filter. */
 bool os_has_confined_itself(void);
-/* Whether nobody sees it. */
+/* Whether nobody sees that: the process began under a filter, and was not to gain privileges from the beginning. */
 bool os_hides_filters(void);
 /* Whether a loader has opened, read and closed files for this program: not for a static one. */
 bool os_was_loaded(void);

@@ -12,7 +12,7 @@ enum {
   FALL_SHARE = 4,                /* below being near: when it has fallen by so much, the next time is a first */
 };
 
-atomic32 limit_passed, limit_count;
+atomic32 limit_passed, limit_any;
 
 /* Relaxed: see limit.h. Every run that comes or goes writes to `charged`, so nothing that is only read lies beside it. */
 static struct { atomic64 bytes; } __attribute__((aligned(HAK_CACHE_LINE))) charged;
@@ -88,7 +88,7 @@ static void combine(void) {
   } while (atomic64_load_seq(&near_any) != nearest ||
            nearest != least(atomic64_load_seq(&near_hard),
                             least(atomic64_load_seq(&near_soft), atomic64_load_seq(&near_container))));
-  atomic32_store_relaxed(&limit_count, nearest != NONE);
+  atomic32_store_relaxed(&limit_any, nearest != NONE);
   uint64_t now = load(&needed), next = now + now / SQUEEZE_SHARE;
   if (now < nearest) atomic64_store_relaxed(&squeeze_at, nearest);
   else if (load(&squeeze_at) > next) atomic64_store_relaxed(&squeeze_at, next);

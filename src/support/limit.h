@@ -41,15 +41,16 @@ size_t limit_charged(void);
 
 /* Whether limit_charge would succeed. */
 bool limit_allows(size_t bytes);
-/* Whether there is a hard limit, and one request of so many bytes lies within it. */
+/* Whether there is a hard limit. */
 bool limit_is_hard(void);
+/* Whether the hard limit would allow so many bytes if nothing else were charged; any are allowed where there is none. */
 bool limit_could_ever_allow(size_t bytes);
 
 /* ---- Being near ------------------------------------------------------------------*/
 
 /* Whether there is a limit of any kind: what follows need not be asked otherwise. */
-extern atomic32 limit_count; /* relaxed */
-HAK_INLINE bool limit_exists(void) { return HAK_UNLIKELY(atomic32_load_relaxed(&limit_count) != 0); }
+extern atomic32 limit_any; /* 1 if there is; relaxed */
+HAK_INLINE bool limit_exists(void) { return HAK_UNLIKELY(atomic32_load_relaxed(&limit_any) != 0); }
 
 /* Whether the heap is near with what it needs, or would be with so much more. */
 bool limit_is_near(size_t more_bytes);

@@ -29,8 +29,11 @@ typedef struct {
   unsigned from; /* the first class */
   unsigned slots;
 } row_t;
-static const row_t rows[] = {{0, 65}, {9, 25}, {33, 12}, {65, 8}, {83, 4}, {99, 2}, {MID_CLASS_END, 0}};
-static_assert(9 * 65 + 24 * 25 + 32 * 12 + 18 * 8 + 16 * 4 + 16 * 2 <= CACHE_SLOTS, "a row after the other");
+static const row_t rows[] = {{0, CACHE_MOST_BLOCKS + 1}, {9, 25}, {33, 12}, {65, 8}, {83, 4}, {99, 2},
+                             {MID_CLASS_END, 0}};
+static_assert(CACHE_MOST_BLOCKS + 1 >= 25, "no class has more slots than the first ones");
+static_assert(9 * (CACHE_MOST_BLOCKS + 1) + 24 * 25 + 32 * 12 + 18 * 8 + 16 * 4 + 16 * 2 <= CACHE_SLOTS,
+              "a row after the other");
 
 /* The first slot of a class, and how many it has. */
 static unsigned place_of(unsigned size_class, unsigned *slots) {

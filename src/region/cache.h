@@ -27,6 +27,7 @@ enum {
   CACHE_TABLE = 64, /* places for regions, by their numbers */
   CACHE_BYTES = 16 * 1024,
   CACHE_SLOTS = 1809,
+  CACHE_MOST_BLOCKS = 64, /* of a class */
 };
 
 typedef struct region_cache {

@@ -40,15 +40,16 @@ bool region_is_gone(uint64_t handle) {
 
 /* ---- Slabs' blocks ---------------------------------------------------------------*/
 
-enum { FIRST_BATCH = 8 };
+enum { FIRST_BATCH = 8, BATCH_MOST = CACHE_MOST_BLOCKS / 2 + 1 };
 
 /* A batch into the cache, if there is one: half of what it holds, so that frees find room; few the first time, as
  * many a region has few blocks of a size. NULL: there are no units for a slab. */
 static void *refill(region_t *region, region_cache_t *cache, unsigned size_class) {
-  void *batch[CACHE_TABLE];
+  void *batch[BATCH_MOST];
   size_t wanted = cache != NULL ? cache_capacity(size_class) / 2 + 1 : 1;
   if (cache != NULL && !cache_is_open(cache, size_class)) wanted = min_size(wanted, FIRST_BATCH);
-  size_t count = blocks_take(region, size_class, batch, min_size(wanted, CACHE_TABLE));
+  HAK_ASSERT(wanted <= BATCH_MOST);
+  size_t count = blocks_take(region, size_class, batch, wanted);
   if (count == 0) return NULL;
   if (cache != NULL) cache_open(cache, size_class);
   while (count > 1) cache_push(cache, size_class, batch[--count]); /* the lowest is popped first */

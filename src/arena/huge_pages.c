@@ -32,18 +32,18 @@ static atomic32 sparse_in_a_row;
 /* SuperSlabs that lie wholly in a run are its holder's alone: no lock. */
 typedef struct {
   size_t from, to; /* their numbers */
-} row_t;
+} superslab_row_t;
 
-static row_t whole_superslabs(unit_t first, size_t units) {
+static superslab_row_t whole_superslabs(unit_t first, size_t units) {
   size_t from = align_up(first, SUPERSLAB_UNITS) / SUPERSLAB_UNITS, to = (first + units) / SUPERSLAB_UNITS;
-  return (row_t){from, max_size(from, to)};
+  return (superslab_row_t){from, max_size(from, to)};
 }
 
 /* The one that a run ends inside of, if it does not begin there: others may take the rest of it. */
-static row_t open_end(unit_t first, size_t units) {
+static superslab_row_t open_end(unit_t first, size_t units) {
   size_t end = first + units, number = end / SUPERSLAB_UNITS;
   bool is_open = end % SUPERSLAB_UNITS != 0 && number * SUPERSLAB_UNITS >= first;
-  return (row_t){number, number + is_open};
+  return (superslab_row_t){number, number + is_open};
 }
 
 static char *address(size_t number) { return map_address((unit_t)(number * SUPERSLAB_UNITS)); }
@@ -60,24 +60,24 @@ static bool is_in_pieces(size_t number) {
 }
 static bool is_asked_in_pieces(size_t number) { return !has_not_asked(number) && is_in_pieces(number); }
 
-static size_t count(row_t row, bool (*is_meant)(size_t number)) {
+static size_t count(superslab_row_t row, bool (*is_meant)(size_t number)) {
   size_t found = 0;
   for (size_t n = row.from; n < row.to; n++) found += is_meant(n);
   return found;
 }
 
-static void for_each_part(row_t row, bool (*is_meant)(size_t number), void (*act)(row_t part)) {
+static void for_each_part(superslab_row_t row, bool (*is_meant)(size_t number), void (*act)(superslab_row_t part)) {
   for (size_t from = row.from, to; from < row.to; from = to + 1) {
     for (to = from; to < row.to && is_meant(to);) to++;
-    if (to > from) act((row_t){from, to});
+    if (to > from) act((superslab_row_t){from, to});
   }
 }
 
-static void ask(row_t row) { map_want_huge_pages(row.from, row.to); }
-static void do_without(row_t row) { map_refuse_huge_pages(row.from, row.to); }
+static void ask(superslab_row_t row) { map_want_huge_pages(row.from, row.to); }
+static void do_without(superslab_row_t row) { map_refuse_huge_pages(row.from, row.to); }
 
 /* What is resident there goes. `stale` is the holder's, as the units are. */
-static void give_up(row_t row) {
+static void give_up(superslab_row_t row) {
   if (!os_purge(address(row.from), (row.to - row.from) * OS_HUGE_PAGE_BYTES)) return;
   for (size_t n = row.from; n < row.to; n++) map_superslab(n)->stale = 0;
 }
@@ -94,7 +94,7 @@ static void learn_from_newest(void) {
   if (block == 0) return;
   uint32_t looks = atomic32_add_relaxed(&newest_looks, 1);
   if (looks >= LOOKS && looks % LOOK_EVERY != 0) return;
-  row_t row = whole_superslabs((unit_t)(block >> 32), (uint32_t)block);
+  superslab_row_t row = whole_superslabs((unit_t)(block >> 32), (uint32_t)block);
   size_t step = (row.to - row.from) / PROBES + 1;
   for (size_t n = row.from; n < row.to; n += step)
     if (!is_used(n)) return;
@@ -122,7 +122,7 @@ static void note_dense(size_t superslabs) {
 }
 
 void huge_pages_learn(unit_t first, size_t units) {
-  row_t row = whole_superslabs(first, units);
+  superslab_row_t row = whole_superslabs(first, units);
   size_t witnesses = count(row, is_witness), step = witnesses / PROBES + 1, met = 0;
   if (witnesses == 0) return;
   /* It says now what it can. */
@@ -134,14 +134,14 @@ void huge_pages_learn(unit_t first, size_t units) {
 }
 
 static void widen_end(unit_t first, size_t units, bool wanted) {
-  row_t end = open_end(first, units);
+  superslab_row_t end = open_end(first, units);
   if (end.from == end.to || map_wants_huge_page(end.from) == wanted) return;
   if (wanted && ((first + units) % SUPERSLAB_UNITS < END_LEAST_UNITS || !huge_credit_spend(1))) return;
   if (arena_widen_end(first, units, wanted)) (wanted ? ask : do_without)(end);
 }
 
 void huge_pages_use(unit_t first, size_t units) {
-  row_t row = whole_superslabs(first, units);
+  superslab_row_t row = whole_superslabs(first, units);
   size_t price = count(row, has_not_asked) + count(row, is_huge_anew) + count(row, is_asked_in_pieces);
   bool allowed = limit_allows_huge_pages(0),
        granted = allowed && huge_credit_spend(price); /* the run is charged already */
@@ -163,7 +163,7 @@ void huge_pages_use(unit_t first, size_t units) {
 }
 
 void huge_pages_moved(unit_t from, unit_t to, size_t units) {
-  row_t row = whole_superslabs(to, units);
+  superslab_row_t row = whole_superslabs(to, units);
   bool pairwise = from % SUPERSLAB_UNITS == to % SUPERSLAB_UNITS;
   for (size_t n = row.from; n < row.to; n++)
     map_note_huge_page(n, !pairwise || map_wants_huge_page(n - to / SUPERSLAB_UNITS + from / SUPERSLAB_UNITS));

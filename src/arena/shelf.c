@@ -8,8 +8,8 @@ enum { ROW_PLACES = HAK_CACHE_LINE / sizeof(atomic64), ROWS = SHELF_PLACES / ROW
 static_assert(SHELF_PLACES % ROW_PLACES == 0, "whole rows");
 typedef struct {
   atomic64 places[ROW_PLACES];
-} __attribute__((aligned(HAK_CACHE_LINE))) row_t;
-static HAK_RARELY_USED row_t rows[ROWS][SHELF_LENGTHS];
+} __attribute__((aligned(HAK_CACHE_LINE))) place_row_t;
+static HAK_RARELY_USED place_row_t rows[ROWS][SHELF_LENGTHS];
 
 HAK_INLINE atomic64 *place_of(unsigned length, unsigned number) {
   return &rows[number / ROW_PLACES][length].places[number % ROW_PLACES];
@@ -20,8 +20,8 @@ HAK_INLINE atomic64 *place_of(unsigned length, unsigned number) {
  * all but the last: whoever has a run has it by its place. */
 typedef struct {
   atomic32 of[SHELF_LENGTHS];
-} __attribute__((aligned(HAK_CACHE_LINE))) rows_t;
-static rows_t put_row, take_row, reached;
+} __attribute__((aligned(HAK_CACHE_LINE))) row_numbers_t;
+static row_numbers_t put_row, take_row, reached;
 /* Rows that a call looks through; that each length has where not only a few have runs here. */
 enum { ROWS_SEARCHED = 16, ROWS_OF_MANY = SHELF_PLACES_OF_MANY / ROW_PLACES, FEW_LENGTHS = 2 };
 
@@ -122,7 +122,7 @@ size_t shelf_surplus(void) {
   return held > most ? held - most : 0;
 }
 
-static bool put_into(row_t *row, uint64_t value) {
+static bool put_into(place_row_t *row, uint64_t value) {
   for (unsigned i = 0; i < ROW_PLACES; i++) {
     atomic64 *place = &row->places[i];
     uint64_t nothing = 0;
@@ -132,7 +132,7 @@ static bool put_into(row_t *row, uint64_t value) {
   return false;
 }
 
-static bool is_empty(const row_t *row) {
+static bool is_empty(const place_row_t *row) {
   uint64_t any = 0;
   for (unsigned i = 0; i < ROW_PLACES; i++) any |= atomic64_load_relaxed(&row->places[i]);
   return any == 0;
@@ -172,7 +172,7 @@ bool shelf_put(unsigned length, unit_t run, bool is_last_resort) {
   return false;
 }
 
-static unit_t take_from(row_t *row) {
+static unit_t take_from(place_row_t *row) {
   for (unsigned i = 0; i < ROW_PLACES; i++) {
     atomic64 *place = &row->places[i];
     if (atomic64_load_relaxed(place) == 0) continue;

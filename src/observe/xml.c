@@ -56,18 +56,18 @@ static bool write_totals(FILE *stream, const desk_t *desk, bool of_all) {
 typedef struct {
   FILE *stream;
   bool written;
-} out_t;
+} document_t;
 
 static void write_at(desk_t *desk, void *context) {
-  out_t *out = context;
-  out->written = fprintf(out->stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n") >= 0 &&
-                 write_sizes(out->stream, &desk->census) && write_totals(out->stream, desk, false) &&
-                 fprintf(out->stream, "</heap>\n") >= 0 && write_totals(out->stream, desk, true) &&
-                 fprintf(out->stream, "</malloc>\n") >= 0;
+  document_t *document = context;
+  document->written = fprintf(document->stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n") >= 0 &&
+                      write_sizes(document->stream, &desk->census) && write_totals(document->stream, desk, false) &&
+                      fprintf(document->stream, "</heap>\n") >= 0 && write_totals(document->stream, desk, true) &&
+                      fprintf(document->stream, "</malloc>\n") >= 0;
 }
 
 bool xml_write(FILE *stream) {
-  out_t out = {.stream = stream};
-  desk_work(write_at, &out);
-  return out.written;
+  document_t document = {.stream = stream};
+  desk_work(write_at, &document);
+  return document.written;
 }

@@ -28,9 +28,9 @@ static bool is_none(const region_cache_t *cache) { return cache == &no_cache[0] 
 typedef struct {
   unsigned from; /* the first class */
   unsigned slots;
-} row_t;
-static const row_t rows[] = {{0, CACHE_MOST_BLOCKS + 1}, {9, 25}, {33, 12}, {65, 8}, {83, 4}, {99, 2},
-                             {MID_CLASS_END, 0}};
+} class_row_t;
+static const class_row_t rows[] = {{0, CACHE_MOST_BLOCKS + 1}, {9, 25}, {33, 12}, {65, 8}, {83, 4}, {99, 2},
+                                   {MID_CLASS_END, 0}};
 static_assert(CACHE_MOST_BLOCKS + 1 >= 25, "no class has more slots than the first ones");
 static_assert(9 * (CACHE_MOST_BLOCKS + 1) + 24 * 25 + 32 * 12 + 18 * 8 + 16 * 4 + 16 * 2 <= CACHE_SLOTS,
               "a row after the other");
@@ -38,7 +38,7 @@ static_assert(9 * (CACHE_MOST_BLOCKS + 1) + 24 * 25 + 32 * 12 + 18 * 8 + 16 * 4 
 /* The first slot of a class, and how many it has. */
 static unsigned place_of(unsigned size_class, unsigned *slots) {
   unsigned at = 0;
-  const row_t *row = rows;
+  const class_row_t *row = rows;
   for (; size_class >= row[1].from; row++) at += (row[1].from - row->from) * row->slots;
   *slots = row->slots;
   return at + (size_class - row->from) * row->slots;

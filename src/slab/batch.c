@@ -138,17 +138,17 @@ typedef struct {
   unsigned word;
   uint64_t bits;
   size_t count; /* 0: the first address is no block's, which is noted */
-} row_t;
+} block_row_t;
 
 /* The row that `blocks` begin with. */
-HAK_INLINE row_t row_of(unsigned size_class, void *const *blocks, size_t count) {
+HAK_INLINE block_row_t row_of(unsigned size_class, void *const *blocks, size_t count) {
   const size_class_t *c = &size_classes[size_class];
   slab_place_t first;
   if (HAK_UNLIKELY(!slab_find_place(blocks[0], size_class, &first))) {
     error_note(ERROR_INTERIOR_FREE, blocks[0], c->block_bytes, 0);
-    return (row_t){0};
+    return (block_row_t){0};
   }
-  row_t row = {.slab = first.slab, .word = first.bitmap_word, .bits = first.bit};
+  block_row_t row = {.slab = first.slab, .word = first.bitmap_word, .bits = first.bit};
   const char *start = slab_block_address(row.slab, size_class, row.word * 64);
   for (row.count = 1; row.count < count; row.count++) {
     const char *next = blocks[row.count];
@@ -162,7 +162,7 @@ HAK_INLINE row_t row_of(unsigned size_class, void *const *blocks, size_t count) 
 
 /* Returns how many blocks at the front were dealt with. */
 HAK_INLINE size_t flush_row(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
-  row_t row = row_of(size_class, blocks, count);
+  block_row_t row = row_of(size_class, blocks, count);
   if (HAK_UNLIKELY(row.count == 0)) return 1;
   slab_put_bits(owner, row.slab, row.word, row.bits, row.count);
   return row.count;
@@ -176,7 +176,7 @@ static size_t flush_strays(owner_t *owner, unsigned size_class, void *const *blo
     error_note(ERROR_DOUBLE_FREE, blocks[0], size_classes[size_class].block_bytes, 0);
     return 1;
   }
-  row_t row = row_of(size_class, blocks, count);
+  block_row_t row = row_of(size_class, blocks, count);
   if (HAK_UNLIKELY(row.count == 0)) return 1;
   /* A claimer waits for no gate, as a new outbox may have to. */
   if (owner->puts_aside) remote_free_row_directly(size_class, row.slab, row.word, row.bits);

@@ -183,14 +183,14 @@ void tidy_sweep_attached(tidy_flush_fn *strip) { for_each(false, true, sweep_ste
 
 typedef struct {
   size_t purged, *keep;
-} purge_t;
+} purge_context_t;
 static bool purge_step(owner_t *owner, void *context) {
-  purge_t *p = context;
+  purge_context_t *p = context;
   p->purged += purge_pages(owner, p->keep);
   return false;
 }
 size_t tidy_purge_pages(size_t *keep) {
-  purge_t p = {.keep = keep};
+  purge_context_t p = {.keep = keep};
   for_each(true, true, purge_step, &p);
   return p.purged;
 }

@@ -72,7 +72,7 @@ static struct {
 static uint64_t value_of(unit_t run, uint64_t now_ms) { return (uint64_t)run << 32 | (uint32_t)now_ms; }
 static unit_t run_of(uint64_t value) { return (unit_t)(value >> 32); }
 static bool is_until(uint64_t value, uint64_t until_ms) {
-  return until_ms == SHELVED_EVER || (int32_t)((uint32_t)until_ms - (uint32_t)value) >= 0;
+  return until_ms == SHELVED_EVER || ms_is_until((uint32_t)value, until_ms);
 }
 
 /* Acquire, for the order of reads alone: what was put is looked at afterwards, so it is not too little. */

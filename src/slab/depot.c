@@ -35,9 +35,7 @@ HAK_INLINE size_t count_in(uint64_t state) {
   size_t count = (uint32_t)state;
   return count <= CRATE_BLOCKS ? count : 0;
 }
-static bool is_until(uint64_t state, uint64_t until_ms) {
-  return (int32_t)((uint32_t)until_ms - (uint32_t)(state >> 32)) >= 0;
-}
+static bool is_until(uint64_t state, uint64_t until_ms) { return ms_is_until((uint32_t)(state >> 32), until_ms); }
 
 static bool has_bit(const atomic64 *bits, unsigned size_class) {
   return (atomic64_load_relaxed(&bits[size_class / 64]) >> size_class % 64 & 1) != 0;

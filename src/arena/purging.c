@@ -9,11 +9,19 @@
 
 struct purging purging;
 
+static void set_apart(unit_t first, size_t units) {
+  stock_set_apart(first, units);
+  purging.begun++;
+}
+/* What was set apart is back as a whole. A child that was forked meanwhile has forgotten it. */
+static void note_end(void) {
+  if (purging_goes_on()) purging.ended++;
+}
+
 static size_t claim(uint64_t until_ms, size_t most, unit_t *first) {
   size_t units = dirty_oldest_row(until_ms, most, first);
   if (units == 0) return 0;
-  stock_set_apart(*first, units);
-  purging.begun++;
+  set_apart(*first, units);
   return units;
 }
 
@@ -37,7 +45,7 @@ static void hand_back(unit_t first, size_t units, size_t rest, purge_t purged) {
   } else if (purged == PURGE_REFUSED) {
     stock_note_dirty(first, units, os_now_ms()); /* last in the list: others' turn */
   }
-  if (rest == 0 && purging_goes_on()) purging.ended++; /* a child has forgotten it */
+  if (rest == 0) note_end();
   arena_leave();
 }
 
@@ -66,16 +74,13 @@ static void purge_tables(uint32_t number, void (*purge)(unit_t first, size_t uni
   const unit_t first = number * SUPERSLAB_UNITS;
   stock_enter();
   bool is_clean = (map_superslab(number)->used | map_superslab(number)->dirty) == 0;
-  if (is_clean) {
-    stock_set_apart(first, SUPERSLAB_UNITS);
-    purging.begun++;
-  }
+  if (is_clean) set_apart(first, SUPERSLAB_UNITS);
   arena_leave();
   if (!is_clean) return;
   purge(first, SUPERSLAB_UNITS);
   stock_enter();
   stock_put_back(first, SUPERSLAB_UNITS);
-  if (purging_goes_on()) purging.ended++; /* a child has forgotten it */
+  note_end();
   arena_leave();
 }
 

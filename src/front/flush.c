@@ -10,9 +10,13 @@
 #include "room.h"
 #include "strip.h"
 
-void flush_heap(heap_t *heap) {
+void flush_caches(heap_t *heap) {
   FOR_EACH_MAGAZINE(heap, c) magazine_flush(heap, (unsigned)c, SIZE_MAX);
   remote_flush(&heap->owner);
+}
+
+void flush_heap(heap_t *heap) {
+  flush_caches(heap);
   remote_collect(&heap->owner, SIZE_MAX);
   slab_release_empty(&heap->owner);
 }

@@ -10,8 +10,9 @@
 
 HAK_C_BEGIN
 
-/* All magazines and the outbox empty, what others have freed collected, empty slabs
- * given back. */
+/* All magazines and the outbox empty. */
+void flush_caches(heap_t *heap);
+/* The same, what others have freed collected, empty slabs given back. */
 void flush_heap(heap_t *heap);
 /* Sends a bounded number of blocks home from an owner's magazines, the largest first.
  * Returns whether there are more. */

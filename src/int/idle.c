@@ -4,6 +4,7 @@
 #include "../arena/arena_purge.h"
 #include "../base/probe.h"
 #include "../front/bell.h"
+#include "../front/flush.h"
 #include "../front/magazine.h"
 #include "../front/thread.h"
 #include "../region/region.h"
@@ -26,12 +27,6 @@ static int64_t unused_bytes(const heap_t *heap) {
   return (int64_t)(cached + remote_outbox_bytes(&heap->owner)) + heap->owner.free_bytes - heap->owner.purged_bytes;
 }
 
-static void send_home(heap_t *heap) {
-  FOR_EACH_MAGAZINE(heap, c) magazine_flush(heap, (unsigned)c, SIZE_MAX);
-  magazines_drop(heap, 0);
-  remote_flush(&heap->owner);
-}
-
 /* Pages first, so that what goes to the pool is not resident there. */
 static void give_slabs(owner_t *owner) {
   slab_release_empty(owner);
@@ -46,7 +41,8 @@ static size_t give_heap(void) {
   if (!bell_has_listener()) depot_send_home(); /* nobody may come by to see that it grows old */
   remote_collect(&heap->owner, IDLE_COLLECTS); /* first: what others have freed for it is no loss of its own */
   int64_t before = unused_bytes(heap);
-  send_home(heap);
+  flush_caches(heap);
+  magazines_drop(heap, 0);
   give_slabs(&heap->owner);
   int64_t given = before - unused_bytes(heap);
   thread_leave(heap);

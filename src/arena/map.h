@@ -25,6 +25,7 @@
 
 #include "../base/inspected.h"
 #include "../os/os.h"
+#include "unit_record.h"
 
 HAK_C_BEGIN
 
@@ -58,71 +59,7 @@ HAK_INLINE uint32_t word_owner(uint32_t word) { return word >> KIND_BITS; }
 HAK_INLINE unsigned word_kind(uint32_t word) { return word & ((1u << KIND_BITS) - 1); }
 HAK_INLINE bool word_is_shelved(uint32_t word) { return word != 0 && word < KIND_INNER; }
 
-/* ---- Records ---------------------------------------------------------------
- * A unit number names a run by its first unit; 0 is the page map itself and
- * serves as nil.                                                             */
-typedef uint32_t unit_t;
-
-/* One line a unit, written by whoever owns the run: the arena while it is
- * free, else the slab's owner or, for a huge block, its holder.              */
-typedef struct {
-  uint32_t run_units; /* length, at the first unit of every run             */
-  unit_t run_first;   /* at the last unit of a free run                     */
-  union {
-    struct {
-      unit_t left, right; /* children in the tree of free runs                */
-    } free;
-    struct {
-      unit_t next;   /* of those that wait: returns.h                       */
-      bool is_clean; /* it reads as zero                                    */
-    } returned;
-    /* A slab. Invariants:
-     *   free_count = number of set bits in its free bitmap
-     *   in its owner's list of its class  <=>  free_count > 0
-     *   capacity = blocks out + free_count + bits in its remote bitmap       */
-    struct {
-      unit_t previous, next; /* the first one's `previous` is the last          */
-      uint16_t capacity, free_count;
-      uint16_t first_word; /* no free bit lies in a word before this one      */
-      uint8_t size_class;
-      bool listed;
-      bool was_full;      /* all blocks were out at once, at some time */
-      uint8_t idle_looks; /* since a block was taken or put: see purge_idle; and SLAB_PASSED, see slab/spill.c */
-      /* See slab/purged.h; the first one is in the records of all units of a slab. */
-      uint16_t purged, purged_pages;
-      uint16_t look_at; /* so many free blocks are worth a look: slab/surplus.h */
-    } slab;
-    struct {
-      uint32_t asked_units; /* what was asked for takes so many; at most the run */
-    } huge;
-    /* Of a region, see region/units.h and region/blocks.h. The first unit of a run may be that
-     * of a slab or a lone block, too. */
-    struct {
-      unit_t previous, next; /* a slab: others of its class with a free block       */
-      uint16_t capacity, free_count, first_word;
-      uint8_t size_class;
-      bool listed;
-      bool is_whole, is_open; /* a run: one lone block; in the list of those with spare units */
-      uint16_t not_its[2];    /* slab.purged and slab.purged_pages, which are 0 where no slab is */
-      uint32_t units;         /* a lone block's                                */
-      unit_t run;             /* a slab or a lone block: the run that it is in */
-      unit_t run_previous, run_next, open_previous, open_next; /* a run: the region's others */
-      uint32_t spare;                                          /* a run: a bit for each unit that nothing is in */
-      uint32_t asked_units; /* a lone block: what was asked for takes so many; at most `units` */
-    } region;
-  };
-} __attribute__((aligned(HAK_CACHE_LINE))) unit_record_t;
-static_assert(sizeof(unit_record_t) == HAK_CACHE_LINE, "a line");
-static_assert(offsetof(unit_record_t, region.not_its[0]) == offsetof(unit_record_t, slab.purged) &&
-                  offsetof(unit_record_t, region.not_its[1]) == offsetof(unit_record_t, slab.purged_pages),
-              "they lie in the same place");
-
-/* One line a unit, written by threads that free into another's slab. It
- * outlives the slab: see remote.h.                                           */
-typedef struct {
-  atomic32 announced; /* 1 while the unit is, or is about to be, on a pending stack */
-  unit_t pending_next;
-} __attribute__((aligned(HAK_CACHE_LINE))) unit_shared_t;
+/* ---- SuperSlabs ------------------------------------------------------------*/
 
 /* A SuperSlab: which of its units are in use; which free ones hold pages; which
  * of those in use did when they were taken, and so did not read as zero; whether
@@ -139,6 +76,8 @@ typedef struct {
   uint64_t dirtied_ms; /* when a unit was last given back      */
 } __attribute__((aligned(32))) superslab_t;
 static_assert(sizeof(superslab_t) == 32, "the table's size in docs/design.md");
+
+/* ---- The window ------------------------------------------------------------*/
 
 typedef enum { ZONE_SMALL, ZONE_HUGE, ZONE_COUNT } zone_id_t;
 

@@ -48,7 +48,7 @@ static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
   if (bytes > PTRDIFF_MAX) return no_memory();
   bytes = max_size(bytes, 1);
   void *block = huge_alloc(bytes, alignment, zeroed);
-  if (block == NULL && reclaim_at_hard_limit(bytes)) block = huge_alloc(bytes, alignment, zeroed);
+  if (block == NULL && reclaim_for(bytes)) block = huge_alloc(bytes, alignment, zeroed);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   if (block == NULL) return no_memory();
   if (HAK_UNLIKELY(record_mean() != 0)) record_lone(block, huge_usable_size(block));
@@ -218,14 +218,29 @@ static HAK_NOINLINE void *realloc_by_copy(void *block, size_t old_bytes, size_t 
   return replaced(block, min_size(old_bytes, bytes), bytes);
 }
 
+static void *stays_large(void *block) {
+  atomic32_store_relaxed(&some_stayed_large, 1);
+  return block;
+}
+
 /* Where there is no memory for a smaller block, the larger one serves. */
 static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
   int saved_errno = errno;
   void *moved = realloc_by_copy(block, old_bytes, bytes);
   if (moved != NULL) return moved;
   errno = saved_errno;
-  atomic32_store_relaxed(&some_stayed_large, 1);
-  return block;
+  return stays_large(block);
+}
+
+/* Whether less of the block is resident than of a copy would be: a large buffer, of which little was written to. What a limit counts is
+ * another thing. */
+static bool is_sparse(void *block, size_t old_bytes, size_t bytes) {
+  if (limit_exists()) return false;
+  size_t resident = pages_resident(block, old_bytes);
+  return resident > 0 && resident < bytes / 2;
+}
+static void *shrink_single(void *block, size_t old_bytes, size_t bytes) {
+  return is_sparse(block, old_bytes, bytes) ? stays_large(block) : realloc_smaller(block, old_bytes, bytes);
 }
 
 /* Another thread frees or reallocates the block at the same time, and was first. */
@@ -302,8 +317,11 @@ static HAK_NOINLINE void *realloc_elsewhere(void *block, uint32_t word, size_t b
   unsigned size_class = word_kind(word);
   size_t old_bytes = size_classes[size_class].block_bytes;
   if (HAK_UNLIKELY(bytes - 1 >= PTRDIFF_MAX)) return realloc_extreme(block, bytes);
-  if (bytes <= old_bytes)
-    return size_stays_when_shrunk(old_bytes, bytes) ? block : realloc_smaller(block, old_bytes, bytes);
+  if (bytes <= old_bytes) {
+    if (size_stays_when_shrunk(old_bytes, bytes)) return block;
+    return size_class_is_single(size_class) ? shrink_single(block, old_bytes, bytes)
+                                            : realloc_smaller(block, old_bytes, bytes);
+  }
   return size_class_is_single(size_class) ? realloc_single(block, word, bytes) : grow_by_copy(block, old_bytes, bytes);
 }
 
@@ -324,12 +342,12 @@ HAK_INLINE void *realloc_class(void *block, uint32_t word, size_t bytes) {
 /* One that was made huge by its alignment, or was cut, may be smaller than a class's, and grow. */
 static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
-  if (huge_is_better_left(old_bytes, bytes)) return realloc_smaller(block, old_bytes, bytes);
+  if (huge_is_better_left(block, old_bytes, bytes)) return realloc_smaller(block, old_bytes, bytes);
   record_changes(block);
   void *moved = huge_realloc(block, bytes);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   bell_ring();
-  if (moved == NULL && reclaim_at_hard_limit(bytes)) moved = huge_realloc(block, bytes);
+  if (moved == NULL && reclaim_for(bytes)) moved = huge_realloc(block, bytes);
   if (moved != NULL) return record_changed(moved);
   if (map_lookup(block) != word_make(0, KIND_HUGE)) return lost_to_another(block, 0);
   record_changed(block);
@@ -339,12 +357,12 @@ static void *realloc_huge(void *block, size_t bytes) {
 /* It stays in its region. */
 static HAK_NOINLINE void *realloc_of_region(void *block, uint32_t word, size_t bytes) {
   if (HAK_UNLIKELY(!cache_thread_has_any())) thread_watch();
-  void *moved = NULL;
-  bool is_block = region_realloc(block, word, bytes, &moved);
-  if (is_block && moved == NULL && reclaim_at_hard_limit(bytes)) region_realloc(block, word, bytes, &moved);
+  void *moved;
+  region_result_t result = region_realloc(block, word, bytes, &moved);
+  if (result == REGION_NO_MEMORY && reclaim_for(bytes)) result = region_realloc(block, word, bytes, &moved);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   bell_ring(); /* the block may have left a place */
-  return moved != NULL ? moved : no_memory();
+  return result == REGION_OK ? moved : no_memory();
 }
 
 static HAK_NOINLINE void *realloc_other(void *block, uint32_t word, size_t bytes) {

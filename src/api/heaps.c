@@ -35,7 +35,7 @@ static HAK_NOINLINE void *allocate(hak_heap_t *heap, size_t bytes, size_t alignm
   void *block;
   watch_thread();
   region_result_t result = region_alloc(handle_of(heap), bytes, alignment, zeroed, &block);
-  if (result == REGION_NO_MEMORY && bytes <= PTRDIFF_MAX && reclaim_at_hard_limit(bytes))
+  if (result == REGION_NO_MEMORY && bytes <= PTRDIFF_MAX && reclaim_for(bytes))
     result = region_alloc(handle_of(heap), bytes, alignment, zeroed, &block);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   if (HAK_LIKELY(result == REGION_OK)) return block;

@@ -140,13 +140,16 @@ static move_t move_contents(char *to, char *from, size_t bytes) {
   return first == MOVE_DESTINATION_LOST ? first : move_rest(to, from, bytes, head, first);
 }
 
+static bool is_mostly_resident(char *at, size_t bytes) {
+  return pages_resident(at, align_down(bytes, os_page_bytes())) >= bytes / 4 * 3;
+}
+
 /* Where pages lie behind at least half of the place, and nearly all of what is to go there, copying takes little new memory,
  * and no page is faulted in twice: those of the place would go, and those of the source be missed by the next block there. */
 static bool is_better_copied(char *to, char *from, size_t bytes) {
   enum { COPY_MOST_UNITS = 256 };
-  size_t pages = align_down(bytes, os_page_bytes());
-  return map_units_for(bytes) <= COPY_MOST_UNITS && pages_resident(from, pages) >= bytes / 4 * 3 &&
-         pages_resident(to, pages) >= bytes / 2;
+  return map_units_for(bytes) <= COPY_MOST_UNITS && is_mostly_resident(from, bytes) &&
+         pages_resident(to, align_down(bytes, os_page_bytes())) >= bytes / 2;
 }
 
 /* The run is taken. false: it is lost, and the contents are where they were. */
@@ -244,10 +247,11 @@ void *huge_realloc(void *address, size_t bytes) {
   return result;
 }
 
-bool huge_is_better_left(size_t old_bytes, size_t bytes) {
+bool huge_is_better_left(void *block, size_t old_bytes, size_t bytes) {
   if (bytes >= old_bytes || is_trifle(old_bytes - bytes, old_bytes)) return false;
   if (bytes <= HUGE_STAYS_BYTES) return true;
-  return bytes <= HUGE_COPIED_BYTES && arena_passes_gaps((old_bytes - bytes) >> UNIT_SHIFT);
+  return bytes <= HUGE_COPIED_BYTES && arena_passes_gaps((old_bytes - bytes) >> UNIT_SHIFT) &&
+         is_mostly_resident(block, bytes);
 }
 
 HAK_LOOKS_ON bool huge_may_have_size(const void *address, size_t least, size_t most) {

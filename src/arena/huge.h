@@ -25,11 +25,12 @@ bool huge_free(void *address);
  * the old block is as it was; so it is if another thread has freed it. `bytes` may be
  * any size above zero. */
 void *huge_realloc(void *address, size_t bytes);
-/* Whether one of `old_bytes` that shrinks to `bytes` had better be copied elsewhere, and freed: it is so small then that this
- * takes little time; or such blocks leave gaps that the next ones do not fit into, and it takes a millisecond or two. */
+/* Whether a block of `old_bytes` that shrinks to `bytes` had better be copied elsewhere, and freed: it is so small then that this
+ * takes little time; or such blocks leave gaps that the next ones do not fit into, it takes a millisecond or two, and most of what is
+ * copied is resident: else the copy alone would be. */
 #define HUGE_STAYS_BYTES HAK_KIB(256)
 #define HUGE_COPIED_BYTES HAK_MIB(4)
-bool huge_is_better_left(size_t old_bytes, size_t bytes);
+bool huge_is_better_left(void *block, size_t old_bytes, size_t bytes);
 /* What has become of the run whose contents were taken over. */
 typedef enum {
   HUGE_SOURCE_THERE, /* it may hold pages                                                      */

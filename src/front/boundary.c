@@ -22,7 +22,7 @@
 /* Whether it is worth another try, once. */
 static HAK_COLD bool has_more_at_the_end(unsigned size_class, bool *tried) {
   errno = ENOMEM;
-  bool worth = !*tried && reclaim_at_hard_limit(size_classes[size_class].block_bytes);
+  bool worth = !*tried && reclaim_for(size_classes[size_class].block_bytes);
   *tried = true;
   return worth;
 }

@@ -79,34 +79,36 @@ static region_result_t alloc_grown(uint64_t handle, size_t bytes, void **moved) 
   return REGION_OK;
 }
 
-static void *resized(void *block, uint32_t word, size_t held, size_t bytes) {
+static region_result_t resize(void *block, uint32_t word, size_t held, size_t bytes, void **moved) {
   unsigned what = word_what(word);
-  if (size_stays_when_shrunk(held, bytes)) return stay(block, what, bytes);
-  if (what == REGION_LONE && bytes > held && bytes <= PTRDIFF_MAX && grow_in_place(block, word, bytes)) return block;
-  void *moved;
   bool may_stay = bytes <= held;
-  uint64_t handle = handle_of(word);
-  region_result_t result = may_stay ? region_try_alloc(handle, bytes, 1, false, &moved)
-                                    : alloc_grown(handle, bytes, &moved);
-  if (result != REGION_OK) {
-    if (!may_stay) return NULL;
-    atomic32_store_relaxed(&some_stayed_large, 1);
-    return stay(block, what, bytes);
+  *moved = block;
+  if (size_stays_when_shrunk(held, bytes)) {
+    stay(block, what, bytes);
+    return REGION_OK;
   }
-  memcpy(moved, block, min_size(held, bytes));
-  region_free(block, word);
-  return moved;
+  if (what == REGION_LONE && bytes > held && bytes <= PTRDIFF_MAX && grow_in_place(block, word, bytes))
+    return REGION_OK;
+  uint64_t handle = handle_of(word);
+  region_result_t result = may_stay ? region_try_alloc(handle, bytes, 1, false, moved)
+                                    : alloc_grown(handle, bytes, moved);
+  if (result == REGION_OK) {
+    memcpy(*moved, block, min_size(held, bytes));
+    region_free(block, word);
+    return REGION_OK;
+  }
+  if (!may_stay) return result;
+  atomic32_store_relaxed(&some_stayed_large, 1);
+  *moved = stay(block, what, bytes);
+  return REGION_OK;
 }
 
-bool region_realloc(void *block, uint32_t word, size_t bytes, void **moved) {
+region_result_t region_realloc(void *block, uint32_t word, size_t bytes, void **moved) {
   unsigned what = word_what(word);
   size_t held = region_usable_size(block, word);
   bool is_start = what < MID_CLASS_END ? slab_starts_block(block, what)
                                        : block == map_address((unit_t)map_unit_of(block));
-  if (held == 0 || !is_start) {
-    error_report(held == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, held, 0);
-    return false;
-  }
-  *moved = resized(block, word, held, bytes);
-  return true;
+  if (held != 0 && is_start) return resize(block, word, held, bytes, moved);
+  error_report(held == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, held, 0);
+  return REGION_OTHER;
 }

@@ -122,7 +122,9 @@ TEST_F(LockedMemory, EverythingGoesBackAfterAllWasUnlocked) {
     heap_view::trim(0);
     const std::size_t after = resident_bytes();
     std::fprintf(stderr, "%zu MiB before, %zu MiB after\n", before / kMiB, after / kMiB);
-    return after < before + 30 * kMiB ? 0 : 1;
+    return after < before + 40 * kMiB
+               ? 0
+               : 1; /* what was locked though never used: a step of growth ahead, and huge pages' ends */
   });
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
 }

@@ -14,7 +14,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <sys/resource.h>
+#include <utility>
 #include <vector>
 
 using hak_test::opaque;
@@ -167,4 +169,30 @@ TEST_P(LaterLimit, EveryRangeEndsAndComesBack) {
       << "4: memory never ended, 5/6: no ENOMEM, 7: less memory than the time before, 8: overwritten, 9: a block was "
          "freed and the same size cannot be had, 10: freed memory is lost to other sizes\n"
       << outcome.describe();
+}
+
+/* Each fills the memory and leaves it to the next, again and again: what lies in caches of one size then serves all. */
+TEST(LaterLimits, WhatOneSizeHasLeftServesEveryOther) {
+  static const std::size_t sizes[] = {100, 5000, 60000, 100000, 1 << 20, 3 << 20, 8 << 20, 30 << 20};
+  constexpr std::size_t kSizes = sizeof sizes / sizeof *sizes;
+  Outcome outcome = hak_test::in_child([&] {
+    if (!limit_data_to_now_plus(150 << 20)) return 3;
+    struct node_t {
+      node_t *next;
+    };
+    std::size_t first[kSizes] = {};
+    for (int pass = 0; pass < 3; pass++)
+      for (std::size_t i = 0; i < kSizes; i++) {
+        std::size_t had = 0;
+        node_t *all = nullptr;
+        for (void *block; (block = opaque(malloc(sizes[i]))) != nullptr; had += sizes[i]) all = new (block) node_t{all};
+        while (all != nullptr) free(std::exchange(all, all->next));
+        if (pass == 0) first[i] = had;
+        if (had >= first[i] / 4 * 3) continue;
+        std::fprintf(stderr, "pass %d: %zu bytes in blocks of %zu, at first %zu\n", pass, had, sizes[i], first[i]);
+        return 4;
+      }
+    return 0;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
 }

@@ -1,5 +1,6 @@
 /* What realloc leaves for later calls to know. SPDX-License-Identifier: MIT */
 #include "layers.h"
+#include "support/process.h"
 
 #include <hakmem.h>
 
@@ -61,6 +62,33 @@ TEST(Realloc, WhereCutBlocksLeaveGapsTheyAreCopied) {
   }
   EXPECT_LE(arena_usage().dirty, 2 * kAtATime * kWhole) << "beside " << kBlocks * kLeft << " in use";
   for (void *block : blocks) hak_free(block);
+}
+
+/* The copies would be resident, of blocks of which a page is. */
+TEST(Realloc, WhatWasHardlyWrittenToIsNotCopiedWhateverGapsItLeaves) {
+  constexpr std::size_t kBlocks = 40, kAtATime = 4, kWhole = 8 * hak_test::kMiB, kLeft = 3 * hak_test::kMiB;
+  const std::size_t before = hak_test::resident_bytes();
+  std::array<void *, kBlocks> blocks{};
+  for (std::size_t i = 0; i < kBlocks; i += kAtATime) {
+    for (std::size_t j = i; j < i + kAtATime; j++) blocks[j] = std::memset(hak_malloc(kWhole), 1, 1);
+    for (std::size_t j = i; j < i + kAtATime; j++) blocks[j] = hak_realloc(blocks[j], kLeft);
+  }
+  EXPECT_LE(hak_test::resident_bytes(), before + 2 * kLeft);
+  for (void *block : blocks) hak_free(block);
+}
+
+/* As a buffer into which something was read that is shorter. */
+TEST(Realloc, ALargeBlockThatWasHardlyWrittenToStaysWhereItIs) {
+  for (std::size_t whole : {hak_test::kMiB / 5, 3 * hak_test::kMiB}) {
+    const std::size_t left = whole / 3;
+    void *block = std::memset(hak_malloc(whole), 1, left / 10);
+    EXPECT_EQ(hak_realloc(block, left), block) << whole;
+    hak_free_sized(block, left);
+    block = std::memset(hak_malloc(whole), 1, whole);
+    void *copy = hak_realloc(block, left);
+    EXPECT_NE(copy, block) << whole << ", of which two thirds would stay";
+    hak_free_sized(copy, left);
+  }
 }
 
 /* A call would take tens of milliseconds. */

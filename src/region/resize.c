@@ -45,21 +45,24 @@ static void *stay(void *block, unsigned what, size_t bytes) {
   return block;
 }
 
-/* A lone block that has a run of its own, in place. */
-static bool grow_in_place(void *block, uint32_t word, size_t bytes) {
+/* A lone block that has a run of its own, in place. What is cut off longer ones goes back; of less than that all is copied. */
+static bool resize_in_place(void *block, uint32_t word, size_t bytes) {
+  enum { CUT_LEAST_UNITS = 4 };
   unit_t first = (unit_t)map_unit_of(block);
   region_t *region = registry_enter_number(word_region(word));
   if (region == NULL) return false;
   unit_record_t *r = map_record(first);
-  size_t units = units_for_lone(bytes);
-  bool grown = !region->is_lost && map_lookup(block) == word && r->region.run == first && r->region.is_whole &&
-               units > r->region.units && units_extend_whole(region, first, units);
-  if (grown) {
-    region->lone_units -= r->region.units;
+  size_t units = units_for_lone(bytes), before = r->region.units;
+  bool done = !region->is_lost && map_lookup(block) == word && r->region.run == first && r->region.is_whole;
+  if (units < before) done = done && units >= CUT_LEAST_UNITS;
+  else done = done && units > before && units_extend_whole(region, first, units);
+  if (done) {
+    if (units < before) units_cut_whole(region, first, units);
+    region->lone_units -= before;
     blocks_make_lone(region, first, units);
   }
   units_leave(region);
-  return grown;
+  return done;
 }
 
 /* The handle of the block's region; 0: it is being destroyed. */
@@ -87,8 +90,7 @@ static region_result_t resize(void *block, uint32_t word, size_t held, size_t by
     stay(block, what, bytes);
     return REGION_OK;
   }
-  if (what == REGION_LONE && bytes > held && bytes <= PTRDIFF_MAX && grow_in_place(block, word, bytes))
-    return REGION_OK;
+  if (what == REGION_LONE && bytes <= PTRDIFF_MAX && resize_in_place(block, word, bytes)) return REGION_OK;
   uint64_t handle = handle_of(word);
   region_result_t result = may_stay ? region_try_alloc(handle, bytes, 1, false, moved)
                                     : alloc_grown(handle, bytes, moved);

@@ -41,6 +41,11 @@ static void add_run(region_t *region, unit_t run, uint32_t spare, bool is_whole)
 }
 
 /* It waits for the thread to leave. */
+static void give_later(region_t *region, unit_t run) {
+  map_record(run)->region.run_next = region->going;
+  region->going = run;
+}
+
 static void remove_run(region_t *region, unit_t run) {
   unit_record_t *r = map_record(run);
   if (r->region.is_open) close_run(region, run);
@@ -48,8 +53,7 @@ static void remove_run(region_t *region, unit_t run) {
   if (r->region.run_next != 0) map_record(r->region.run_next)->region.run_previous = r->region.run_previous;
   if (r->region.run_previous != 0) map_record(r->region.run_previous)->region.run_next = r->region.run_next;
   else region->runs = r->region.run_next;
-  r->region.run_next = region->going;
-  region->going = run;
+  give_later(region, run);
   region->taken_units -= r->run_units;
 }
 
@@ -239,6 +243,15 @@ bool units_extend_whole(region_t *region, unit_t first, size_t new_units) {
   if (!extended) region->taken_units -= more;
   note_peak(region);
   return extended;
+}
+
+void units_cut_whole(region_t *region, unit_t first, size_t units) {
+  size_t rest = map_record(first)->run_units - units;
+  unit_t tail = (unit_t)(first + units);
+  map_record(tail)->region.is_whole = false; /* nothing is learnt from what was not wanted */
+  map_split_run(first, units, rest);
+  give_later(region, tail);
+  region->taken_units -= rest;
 }
 
 void units_return_whole(region_t *region, unit_t first) { remove_run(region, first); }

@@ -304,6 +304,27 @@ TEST_F(Region, BlocksGrowInPlaceOrMoveAndStayInTheRegion) {
   put(block);
 }
 
+/* Nothing is copied, and what is cut off is the arena's again. */
+TEST_F(Region, ABlockOfItsOwnRunIsCutWhereItIs) {
+  const std::size_t used = arena_usage().used;
+  void *block = take(handle, 100 << 20);
+  std::memset(block, 1, 100);
+  for (std::size_t bytes : {std::size_t{40} << 20, std::size_t{3} << 20, std::size_t{300} << 10}) {
+    ASSERT_EQ(resized(block, bytes), block) << bytes;
+    EXPECT_EQ(region_usable_size(block, map_lookup(block)), align_up(bytes, UNIT_BYTES));
+    EXPECT_TRUE(region_may_have_size(block, map_lookup(block), bytes, 1, false));
+    EXPECT_EQ(figures(handle).live, align_up(bytes, UNIT_BYTES));
+    EXPECT_EQ(figures(handle).taken, figures(handle).live);
+    EXPECT_EQ(arena_usage().used, used + align_up(bytes, UNIT_BYTES));
+    hak__check_all();
+  }
+  EXPECT_EQ(resized(block, 20 << 20), block) << "what was cut off lies behind it still";
+  void *little = resized(block, 100000);
+  EXPECT_NE(little, block) << "to copy that takes no time";
+  EXPECT_EQ(std::memcmp(little, "\1\1\1\1\1\1\1\1", 8), 0);
+  put(little);
+}
+
 /* What growing blocks have cost. */
 struct Copies {
   int count = 0;

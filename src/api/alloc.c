@@ -425,7 +425,7 @@ int alloc_aligned_into(void **out, size_t alignment, size_t bytes) {
 
 /* Whether a block of class `served` may be what a request for so many aligned bytes got. */
 static bool class_may_be_aligned(size_t alignment, size_t bytes, unsigned served) {
-  if (!is_power_of_two(alignment) || alignment > LARGE_MAX_BYTES || bytes > LARGE_MAX_BYTES) return false;
+  if (!is_power_of_two(alignment)) return false;
   unsigned wanted = aligned_class(alignment, bytes);
   return wanted < SIZE_CLASS_COUNT && class_may_serve(wanted, served);
 }

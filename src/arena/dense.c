@@ -16,8 +16,8 @@ enum {
   TOGETHER = 16,
 };
 /* Below this much heap, what huge pages keep resident of slabs that are partly free is a good part of
- * it, and what they save is too little to be measured. Where most of it is wide blocks there is little of such, and from the second
- * on a witness tells. */
+ * it, and what they save is too little to be measured. The second is for a heap that is wide blocks in the main: there is little of
+ * such, and a witness tells of the blocks themselves. */
 static const size_t from_bytes = HAK_MIB(64), wide_from_bytes = HAK_MIB(16);
 
 /* Relaxed: sums of what threads report, looked at as an estimate; with nothing beside them that is only read. */

@@ -235,12 +235,18 @@ static void plan(char *base, size_t bytes, bool is_held) {
   the_map.is_held = is_held;
 }
 
-/* Maps the page in which a table has the first elements of a zone and others before. */
-static bool share_page(zone_id_t zone, int table) {
+/* The page in which a table has the first elements of a zone and others before; NULL: there is none. */
+static char *shared_page(zone_id_t zone, int table) {
   size_t start = table_offset(table, the_map.zone_first[zone]), page = os_page_bytes();
-  char *at = table_start(table) + align_down(start, page);
-  mapped_to[zone][table] = align_up(start, page);
-  if (start % page == 0) return true;
+  return start % page != 0 ? table_start(table) + align_down(start, page) : NULL;
+}
+
+/* Maps it. */
+static bool share_page(zone_id_t zone, int table) {
+  size_t page = os_page_bytes();
+  char *at = shared_page(zone, table);
+  mapped_to[zone][table] = align_up(table_offset(table, the_map.zone_first[zone]), page);
+  if (at == NULL) return true;
   if ((table == 0 ? commit_page_map(at, page) : map_commit(at, page)) != OS_MAPPED) return false;
   mapped_bytes += page;
   return true;
@@ -249,12 +255,11 @@ static bool share_page(zone_id_t zone, int table) {
 /* Gives back what share_page has mapped before it failed for that zone and table, unless it goes with the place: what is
  * within it, and in any case the page map's. */
 static void unshare_pages(zone_id_t zone, int table) {
-  size_t page = os_page_bytes();
   if (the_map.is_held) return;
   for (int i = TABLES - 1; i >= table && i > 0; i--)
     for (zone_id_t z = 1; z < (i == table ? zone : ZONE_COUNT); z++) {
-      size_t start = table_offset(i, the_map.zone_first[z]);
-      if (start % page != 0) os_release(table_start(i) + align_down(start, page), page);
+      char *at = shared_page(z, i);
+      if (at != NULL) os_release(at, os_page_bytes());
     }
 }
 
@@ -325,7 +330,6 @@ static bool place_held(size_t bytes) {
 
 bool map_init(void) {
   config_read(environ); /* a static program allocates before any constructor */
-  mapped_bytes = 0;
   for (size_t bytes = wanted_bytes(); bytes >= window_min; bytes /= 4) {
     if (!place_planned(bytes) && !place_held(bytes)) continue;
     /* Last: from here on addresses are found to be inside. Lookups outside the mapped

@@ -19,7 +19,6 @@ void reclaim(void) {
   reclaim_own();
   tidy_sweep(flush_step);
   tidy_sweep_attached(strip_now);
-  region_release_empty(); /* what the sweeps have brought home */
 }
 
 /* Until when nobody goes round all threads again. Relaxed: a hint. */

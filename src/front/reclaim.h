@@ -15,10 +15,10 @@ HAK_C_BEGIN
  * there is work. */
 void reclaim(void);
 
-/* There was no memory for so many bytes. Reclaims, and returns whether it is worth another try: not where a hard limit
- * would not allow as much with all else free, nor of more than the heap has in all. Where there is no such limit and going round all threads has brought less than was asked for, nobody
- * does so for a tenth of a second, as a program may only want to know how much it can have: it is the calling thread's caches then, and
- * what is free of the program's heaps. */
+/* There was no memory for so many bytes. Reclaims, and returns whether it is worth another try. It is not where a hard limit would
+ * not allow as much with all else free, or, without one, where it is more than the heap has in all. Without one, too, once going round all
+ * threads has brought less than was asked for, nobody does so for a tenth of a second, as a program may only want to know how much it can
+ * have: the calling thread's caches are flushed then, and what is free of the program's heaps goes. */
 bool reclaim_for(size_t bytes);
 
 HAK_C_END

@@ -45,20 +45,27 @@ static void *stay(void *block, unsigned what, size_t bytes) {
   return block;
 }
 
-/* A lone block that has a run of its own, in place. What is cut off longer ones goes back; of less than that all is copied. */
-static bool resize_in_place(void *block, uint32_t word, size_t bytes) {
+/* To cut it to less than that is not worth the gap: it is copied. */
+static bool resize_run(region_t *region, unit_t first, size_t units) {
   enum { CUT_LEAST_UNITS = 4 };
+  size_t before = map_record(first)->region.units;
+  if (units > before) return units_extend_whole(region, first, units);
+  if (units == before || units < CUT_LEAST_UNITS) return false;
+  units_cut_whole(region, first, units);
+  return true;
+}
+
+/* A lone block that has a run of its own, in place. */
+static bool resize_in_place(void *block, uint32_t word, size_t bytes) {
   unit_t first = (unit_t)map_unit_of(block);
   region_t *region = registry_enter_number(word_region(word));
   if (region == NULL) return false;
   unit_record_t *r = map_record(first);
-  size_t units = units_for_lone(bytes), before = r->region.units;
-  bool done = !region->is_lost && map_lookup(block) == word && r->region.run == first && r->region.is_whole;
-  if (units < before) done = done && units >= CUT_LEAST_UNITS;
-  else done = done && units > before && units_extend_whole(region, first, units);
+  size_t units = units_for_lone(bytes);
+  bool done = !region->is_lost && map_lookup(block) == word && r->region.run == first && r->region.is_whole &&
+              resize_run(region, first, units);
   if (done) {
-    if (units < before) units_cut_whole(region, first, units);
-    region->lone_units -= before;
+    region->lone_units -= r->region.units;
     blocks_make_lone(region, first, units);
   }
   units_leave(region);

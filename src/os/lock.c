@@ -117,6 +117,7 @@ bool gate_enter_within(hak_gate_t *gate, int milliseconds) {
   return held_by_this_fork() || (!lock_is_mine(&gate->lock) && acquire_if_soon(&gate->lock, &tries));
 }
 bool gate_enter_soon(hak_gate_t *gate) { return gate_enter_within(gate, 0); }
+bool gate_is_mine(const hak_gate_t *gate) { return !held_by_this_fork() && lock_is_mine(&gate->lock); }
 void gate_leave(hak_gate_t *gate) {
   if (!held_by_this_fork()) lock_release(&gate->lock);
 }

@@ -256,6 +256,7 @@ region_result_t region_destroy(uint64_t handle) {
 /* Runs go to the arena after each region is left; the next threads to use one have its gate meanwhile. */
 void region_release_empty(void) {
   for (uint32_t number = 1; number <= registry_made(); number++) {
+    if (gate_is_mine(registry_gate_of(number))) continue; /* a handler has interrupted the thread there */
     region_t *region = registry_enter_number(number);
     if (region == NULL) continue;
     if (HAK_LIKELY(!region->is_lost)) {

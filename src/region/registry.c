@@ -62,18 +62,16 @@ static region_t *take_record(uint64_t *generation) {
   return region;
 }
 
-static hak_gate_t *gate_of(uint32_t number) { return &region_gates[number % REGION_GATES]; }
-
 /* The stores in between are seen by a forked child only with this one, see docs/design.md ("Fork"). */
 static void enter(region_t *region) {
-  gate_enter(gate_of(region->number));
+  gate_enter(registry_gate_of(region->number));
   atomic32_store_relaxed(&region->busy, thread_number());
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 void registry_leave(region_t *region) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   atomic32_store_relaxed(&region->busy, 0);
-  gate_leave(gate_of(region->number));
+  gate_leave(registry_gate_of(region->number));
 }
 
 void registry_set_limit(region_t *region, size_t limit_bytes) {

@@ -23,6 +23,7 @@ HAK_C_BEGIN
 enum { REGION_GATES = 16 };
 extern hak_gate_t registry_gate; /* numbers and records; never held together with those below */
 extern hak_gate_t region_gates[REGION_GATES];
+HAK_INLINE hak_gate_t *registry_gate_of(uint32_t number) { return &region_gates[number % REGION_GATES]; }
 
 typedef struct region {
   atomic64 handle; /* 0: there is none of that number; changed inside the region */

@@ -122,6 +122,7 @@ bool adopt(owner_t *owner, unsigned size_class) {
 }
 
 bool adopt_any(owner_t *owner, unsigned size_class) {
+  if (gate_is_mine(&pool_gate)) return false;
   pool_enter();
   node_t *here = node_of(owner);
   bool adopted = adopt_on(here, owner, size_class, NEEDED) || adopt_on_others(here, owner, size_class, NEEDED);

@@ -154,8 +154,10 @@ tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) 
 }
 
 /* Works on each owner that is pooled or, if `attached`, another thread's and can be
- * claimed, until it has no more to do; the gate is open to others after every step. */
+ * claimed, until it has no more to do; the gate is open to others after every step. On none if a signal handler
+ * has interrupted the thread that does so. */
 static void for_each(bool pooled, bool attached, bool (*step)(owner_t *owner, void *context), void *context) {
+  if (gate_is_mine(&pool_gate)) return;
   uint32_t made = pool_owner_count(), self = os_thread_id();
   for (uint32_t id = 1; id <= made;) {
     bool has_more = false;

@@ -579,6 +579,22 @@ TEST_F(Pool, WhatWasFreedIntoEndedThreadsSlabsServesWhenMemoryIsShort) {
   for (auto &[owner, block] : others) staying.flush(20, block);
 }
 
+/* A signal handler that allocates though it may not, as programs do: where its thread was behind the pool's gate it would wait for
+ * itself, and there is nothing worth that. */
+TEST_F(Pool, WhoHasInterruptedItselfThereGetsNothingWhenMemoryIsShort) {
+  AttachedOwner owner;
+  auto outcome = hak_test::in_child([&] {
+    arena_purge_for(TALLY_TRIMMED, 0);
+    limit_set_hard(limit_charged());
+    pool_enter();
+    void *block;
+    const bool got = batch_refill(owner, 32, &block, 1, nullptr) == 1;
+    pool_leave();
+    return got ? 1 : 0;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+}
+
 TEST_F(Lent, AThreadAdoptsWhateverIsFreeWhenMemoryIsShort) {
   AttachedOwner a, busy;
   auto lent = lend(a, capacity);

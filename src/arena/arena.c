@@ -134,9 +134,7 @@ HAK_COLD unit_t arena_take_cut(size_t units, size_t align_units) {
   return first;
 }
 
-/* The hard limit may be what refuses so many units: purges as many that are dirty. Returns
- * whether some went. */
-static bool make_room(size_t units) {
+bool arena_make_room(size_t units) {
   if (!limit_exists() || !limit_is_hard() || !limit_could_ever_allow(units << UNIT_SHIFT)) return false;
   stock_enter();
   size_t dirty = dirty_units(), surplus = units + units / 16 + 1; /* and what the tables count for */
@@ -181,7 +179,7 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
       has_shelf = false; /* what others put there meanwhile they may have */
       continue;
     }
-    if (make_room(units)) continue;
+    if (arena_make_room(units)) continue;
     if (!waits) return 0;
     os_sleep(WAIT_MS);
   }
@@ -343,6 +341,6 @@ void arena_check(void) {
   }
   size_t used = invariants_check(has_forked), units = used + dirty_units();
   HAK_CHECK(used == kept_used_units() || has_forked);
-  HAK_CHECK(limit_charged() == (units << UNIT_SHIFT) + charge_tables() + metadata || has_forked);
+  HAK_CHECK(has_forked || charge_is_sound((units << UNIT_SHIFT) + charge_tables() + metadata));
   arena_leave();
 }

@@ -73,6 +73,9 @@ bool arena_extend(unit_t first, size_t old_units, size_t new_units);
 /* The same for a large block, which stays one: not if it had better be copied to dirty units, where its next place is looked for. */
 bool arena_extend_large(unit_t first, size_t old_units, size_t new_units);
 
+/* A hard limit may be what refuses so many units: purges as many that are dirty. Returns whether some went. */
+bool arena_make_room(size_t units);
+
 /* How many threads have a heap. Needs no gate; cheap where it is as many as before. */
 void arena_note_threads(uint32_t count);
 

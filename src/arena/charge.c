@@ -1,6 +1,7 @@
 /* See charge.h. SPDX-License-Identifier: MIT */
 #include "charge.h"
 
+#include "../os/os.h"
 #include "../support/limit.h"
 #include "dirty.h"
 #include "zone.h"
@@ -53,3 +54,33 @@ void charge_dirty(unit_t first, size_t units, size_t more) {
 void charge_gone(size_t units) { limit_credit(bytes_of(units)); }
 
 size_t charge_tables(void) { return table_bytes; }
+
+/* ---- Pages of used units ---------------------------------------------------------*/
+
+/* Those that have gone. Relaxed: a sum, which orders nothing. Written by any thread, before and after what is charged. */
+static atomic64 gone_bytes;
+
+void charge_pages_gone(size_t bytes) {
+  atomic64_add_relaxed(&gone_bytes, bytes);
+  limit_credit(bytes);
+}
+
+bool charge_pages_back(size_t bytes) {
+  if (!limit_charge(bytes)) return false;
+  atomic64_add_relaxed(&gone_bytes, (uint64_t)-bytes);
+  return true;
+}
+
+void charge_pages_back_anyway(size_t bytes) {
+  limit_charge_anyway(bytes);
+  atomic64_add_relaxed(&gone_bytes, (uint64_t)-bytes);
+}
+
+bool charge_is_sound(size_t used_and_dirty) {
+  enum { LOOKS = 1000 };
+  for (int looks = 0; looks < LOOKS; looks++) {
+    if (limit_charged() + atomic64_load_relaxed(&gone_bytes) == used_and_dirty) return true;
+    os_sleep(1);
+  }
+  return false;
+}

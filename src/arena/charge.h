@@ -1,11 +1,11 @@
 /*
  * What runs count for against the limits (support/limit.h): units from the moment at which
  * they are taken until their pages have gone back to the system, and the tables as far as
- * units have ever been in use.
+ * units have ever been in use. Of a slab in use, what has gone back to the system does not count.
  *
- * Everything here is guarded by the arena's gate. Invariant: charged are the units that are
+ * All but pages is guarded by the arena's gate. Invariant: charged are the units that are
  * used, dirty, or taken out to be purged, those tables, and what the metadata part has
- * committed.
+ * committed, less the pages of used units that have gone.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -31,6 +31,19 @@ void charge_gone(size_t units);
 
 /* What the tables count for. */
 size_t charge_tables(void);
+
+/* ---- Pages of used units: without the gate ----------------------------------------*/
+
+/* Pages in which nothing is in use have gone back to the system. */
+void charge_pages_gone(size_t bytes);
+/* They are about to be used again. false: a hard limit does not allow that, and they still do not count. */
+bool charge_pages_back(size_t bytes);
+/* They count again, though nobody uses them: their run is to be given back, clean. */
+void charge_pages_back_anyway(size_t bytes);
+
+/* Whether what is charged is `used_and_dirty`, which is what the invariant says but for pages. The gate is held; waits
+ * for threads that are between two steps of the functions above. */
+bool charge_is_sound(size_t used_and_dirty);
 
 HAK_C_END
 #endif

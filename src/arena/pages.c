@@ -42,9 +42,10 @@ static size_t skip_kept(const unsigned char *resident, size_t pages, size_t page
   return first;
 }
 
-size_t pages_drop(void *at, size_t bytes, size_t *keep) {
+size_t pages_drop(void *at, size_t bytes, size_t *keep, bool *are_gone) {
   unsigned char resident[PAGES_AT_ONCE];
   size_t page = os_page_bytes(), dropped = 0;
+  *are_gone = true;
   for (char *next = at, *end = next + bytes; next < end;) {
     size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
     /* Where nobody says what is resident, all is supposed to be, and nothing counted. */
@@ -52,7 +53,9 @@ size_t pages_drop(void *at, size_t bytes, size_t *keep) {
     if (!is_known) memset(resident, 1, pages);
     size_t first = skip_kept(resident, pages, page, keep);
     size_t count = count_resident(resident, first, pages);
-    if (count > 0 && os_purge(next + first * page, (pages - first) * page) && is_known) dropped += count * page;
+    bool have_gone = count == 0 || os_purge(next + first * page, (pages - first) * page);
+    if (have_gone && is_known) dropped += count * page;
+    *are_gone = *are_gone && have_gone && count_resident(resident, 0, first) == 0;
     next += pages * page;
   }
   return dropped;

@@ -36,8 +36,8 @@ HAK_INLINE void pages_clear_block(void *block, size_t bytes) {
 }
 /* Drops pages of memory in use that hold nothing of worth; they read as zero
  * afterwards. The first ones stay, as many as have `*keep` bytes resident, which are taken off
- * that. Returns the bytes that were resident and are not any more. */
-size_t pages_drop(void *at, size_t bytes, size_t *keep);
+ * that. `are_gone`: whether none is resident any more. Returns the bytes that were resident and are not any more. */
+size_t pages_drop(void *at, size_t bytes, size_t *keep, bool *are_gone);
 
 HAK_C_END
 #endif

@@ -4,8 +4,11 @@
 #include "../arena/arena_look.h"
 #include "../os/os.h"
 #include "../region/region.h"
+#include "../slab/purge.h"
 #include "../slab/tidy.h"
+#include "../support/error.h"
 #include "../support/limit.h"
+#include "../support/tally.h"
 #include "flush.h"
 #include "strip.h"
 #include "thread.h"
@@ -19,6 +22,19 @@ void reclaim(void) {
   reclaim_own();
   tidy_sweep(flush_step);
   tidy_sweep_attached(strip_now);
+}
+
+size_t reclaim_pages(size_t *keep) {
+  size_t purged = tidy_purge_pages(keep);
+  if (the_heap != &the_null_heap) {
+    heap_t *heap = thread_enter();
+    if (heap != NULL) {
+      purged += purge_pages(&heap->owner, keep);
+      thread_leave(heap);
+    }
+  }
+  error_settle();
+  return purged;
 }
 
 /* Until when nobody goes round all threads again. Relaxed: a hint. */
@@ -44,5 +60,8 @@ HAK_COLD bool reclaim_for(size_t bytes) {
   if (!limit_exists() || !limit_is_hard()) return reclaim_mapped(bytes);
   if (!limit_could_ever_allow(bytes)) return false;
   reclaim();
+  /* Room for a slab at the least, and for tables. What is dirty goes at the next try. */
+  size_t wanted = bytes + bytes / 16 + HAK_MIB(1), dirty = arena_usage().dirty, keep = 0;
+  if (wanted > dirty && !limit_allows(wanted - dirty)) tally_add(TALLY_LIMITED, reclaim_pages(&keep));
   return true;
 }

@@ -4,22 +4,10 @@
 #include "../arena/arena_look.h"
 #include "../arena/arena_purge.h"
 #include "../front/reclaim.h"
-#include "../front/thread.h"
-#include "../slab/tidy.h"
-#include "../slab/purge.h"
-#include "../support/error.h"
 
 /* Of pages of slabs in use that are free and resident, `keep_pages` bytes stay. */
 static size_t purge(tally_t reason, size_t keep_dirty, size_t keep_pages) {
-  size_t purged = tidy_purge_pages(&keep_pages);
-  if (the_heap != &the_null_heap) {
-    heap_t *heap = thread_enter();
-    if (heap != NULL) {
-      purged += purge_pages(&heap->owner, &keep_pages);
-      thread_leave(heap);
-    }
-  }
-  error_settle();
+  size_t purged = reclaim_pages(&keep_pages);
   return tally_add(reason, purged) + arena_purge_for(reason, keep_dirty);
 }
 

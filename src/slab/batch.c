@@ -32,12 +32,17 @@ static void regain(owner_t *owner) {
   tidy_sweep(NULL);
 }
 
-/* A slab of the class with a free block at the head of the owner's list. */
-static bool get_slab(owner_t *owner, unsigned size_class) {
+/* The owner has no slab of the class from which it may take a block: one that it gets, or 0. */
+static unit_t get_slab(owner_t *owner, unsigned size_class) {
   slab_tell_arena(owner);
-  if (adopt(owner, size_class) || slab_add(owner, size_class)) return true;
+  unit_t slab = 0;
+  if (adopt(owner, size_class) || slab_add(owner, size_class)) slab = slab_to_take(owner, size_class);
+  if (HAK_LIKELY(slab != 0)) return slab;
   regain(owner);
-  return owner->slabs[size_class] != 0 || slab_add(owner, size_class) || adopt_any(owner, size_class);
+  slab = slab_to_take(owner, size_class);
+  if (slab == 0 && slab_add(owner, size_class)) slab = slab_to_take(owner, size_class);
+  while (slab == 0 && adopt_any(owner, size_class)) slab = slab_to_take(owner, size_class);
+  return slab;
 }
 
 static size_t refill_single(owner_t *owner, unsigned size_class, void **blocks, bool *is_zero) {
@@ -60,12 +65,10 @@ size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t w
   batch_collect(owner);
   size_t taken = 0;
   while (taken < wanted) {
-    unit_t slab = owner->slabs[size_class];
-    if (slab == 0) {
-      /* Some will do: fresh memory is for those who have none. */
-      if (taken > 0 || !get_slab(owner, size_class)) break;
-      slab = owner->slabs[size_class];
-    }
+    unit_t slab = slab_to_take(owner, size_class);
+    /* Some will do: fresh memory is for those who have none. */
+    if (slab == 0 && taken == 0) slab = get_slab(owner, size_class);
+    if (slab == 0) break;
     taken += slab_take_blocks(owner, slab, size_class, blocks + wanted - taken, wanted - taken);
   }
   if (HAK_UNLIKELY(taken < wanted)) memmove(blocks, blocks + wanted - taken, taken * sizeof *blocks);

@@ -121,8 +121,9 @@ static bool lend(owner_t *owner, unsigned size_class, void **blocks, size_t want
   owner_t *orphanage = begin(owner);
   if (orphanage != NULL) {
     if (fresh != 0) slab_hand_over(owner, orphanage, fresh, size_class);
-    if (orphanage->slabs[size_class] != 0 || adopt_found(orphanage, size_class))
-      *taken = slab_take_blocks(orphanage, orphanage->slabs[size_class], size_class, blocks + wanted, wanted);
+    unit_t slab = slab_to_take(orphanage, size_class);
+    if (slab == 0 && adopt_found(orphanage, size_class)) slab = slab_to_take(orphanage, size_class);
+    if (slab != 0) *taken = slab_take_blocks(orphanage, slab, size_class, blocks + wanted, wanted);
     end(owner, orphanage);
   }
   pool_leave();

@@ -81,7 +81,7 @@ typedef struct owner {
   bool goes_on;                     /* of purge_unused: the last one has not got through */
   bool puts_aside;                  /* claimed: empty slabs wait in put_aside       */
   bool stripped;                    /* its thread has something to put in order: front/strip.h */
-  unit_t put_aside;                 /* linked by slab.next                          */
+  unit_t put_aside;                 /* linked by returned.next                      */
   uint64_t seen_activity, seen_ms;  /* owner_activity, and when it was seen first   */
   uint64_t seen_time_ns, served_ms; /* its thread's time; when something was found  */
   uint32_t process_id, thread_id;   /* of the thread it is attached to          */

@@ -72,8 +72,10 @@ size_t purge_pages(owner_t *owner, size_t *keep) {
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     for (unit_t slab = owner->slabs[c]; slab != 0; slab = map_record(slab)->slab.next) {
       for (free_pages_t pages = {0}; next_free_pages(slab, &pages);) {
+        bool are_gone;
         if (*keep < pages.to - pages.from) dense_thins_out(slab, 1);
-        purged += pages_drop(map_address(slab) + pages.from, pages.to - pages.from, keep);
+        purged += pages_drop(map_address(slab) + pages.from, pages.to - pages.from, keep, &are_gone);
+        if (are_gone) purged_mark(owner, slab, pages.from, pages.to);
       }
       if (HAK_UNLIKELY(claim_is_awaited(owner))) return purged;
     }

@@ -137,13 +137,19 @@ static void unmake_slab(unit_t slab, unsigned size_class) {
   }
 }
 
-/* To the arena; or aside, if the owner is claimed. */
-static void give(owner_t *owner, unit_t slab, unsigned size_class) {
+static void give_to_arena(unit_t slab, bool is_clean) {
+  if (HAK_UNLIKELY(is_clean)) arena_give_clean(slab, units_of(slab));
+  else arena_give(slab, units_of(slab));
+}
+
+/* To the arena; or aside, if the owner is claimed. `is_clean`: it reads as zero. */
+static void give(owner_t *owner, unit_t slab, bool is_clean) {
   if (HAK_UNLIKELY(owner != NULL && owner->puts_aside)) {
-    map_record(slab)->slab.next = owner->put_aside;
+    map_record(slab)->returned.is_clean = is_clean;
+    map_record(slab)->returned.next = owner->put_aside;
     owner->put_aside = slab;
   } else {
-    arena_give(slab, size_classes[size_class].slab_units);
+    give_to_arena(slab, is_clean);
   }
 }
 
@@ -209,18 +215,18 @@ void slab_release(owner_t *owner, unit_t slab) {
   unlist(owner, slab);
   owner->empty_units -= units_of(slab);
   owner->released_units += units_of(slab);
-  if (map_record(slab)->slab.purged_pages != 0) purged_note_gone(owner, slab);
+  bool is_clean = map_record(slab)->slab.purged_pages != 0 && purged_note_released(owner, slab);
   int64_t bytes = free_bytes_of(slab);
   owner->slab_bytes -= bytes;
   owner->free_bytes -= bytes;
   unmake_slab(slab, size_class);
-  give(owner, slab, size_class);
+  give(owner, slab, is_clean);
 }
 
 void slab_give_aside(unit_t first) {
   for (unit_t slab = first, next; slab != 0; slab = next) {
-    next = map_record(slab)->slab.next;
-    arena_give(slab, size_classes[map_record(slab)->slab.size_class].slab_units);
+    next = map_record(slab)->returned.next;
+    give_to_arena(slab, map_record(slab)->returned.is_clean);
   }
 }
 
@@ -244,17 +250,27 @@ static HAK_COLD void note_full(unit_t slab) {
   dense_note_unfilled(-(int64_t)units_of(slab));
 }
 
+/* The first one's pages have gone back in part. */
+HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first) {
+  for (unit_t slab = first; slab != 0; slab = map_record(slab)->slab.next) {
+    unit_record_t *r = map_record(slab);
+    if (r->slab.purged_pages != 0) {
+      if (!purged_may_be_taken(owner, slab, slab == first)) continue;
+      r->slab.look_at = first_look_at(r->slab.capacity);
+    }
+    return slab;
+  }
+  return 0;
+}
+
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted) {
   unit_record_t *r = slab_record(owner, slab);
+  HAK_ASSERT(r->slab.purged_pages == 0);
   const size_class_t *c = &size_classes[size_class];
   size_t count = min_size(wanted, r->slab.free_count);
   if (is_empty(slab)) owner->empty_units -= units_of(slab);
   r->slab.first_word = (uint16_t)bits_take(slab, c, r->slab.first_word, end, count);
   r->slab.idle_looks = 0;
-  if (HAK_UNLIKELY(r->slab.purged_pages != 0)) {
-    purged_note_taken(owner, slab);
-    r->slab.look_at = first_look_at(r->slab.capacity);
-  }
   r->slab.free_count = (uint16_t)(r->slab.free_count - count);
   owner->free_bytes -= (int64_t)(count * c->block_bytes);
   if (r->slab.free_count == 0) {
@@ -354,7 +370,7 @@ bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word) {
   /* Behind a gate that is shut it would serve nobody. */
   if (!is_aside && shelf_put(length_of(size_class), slab, arena_is_shut())) return true;
   unmake_slab(slab, size_class);
-  give(owner, slab, size_class);
+  give(owner, slab, false);
   return true;
 }
 

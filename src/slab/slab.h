@@ -50,7 +50,15 @@ bool slab_add(owner_t *owner, unsigned size_class);
 /* A fresh block of a single class; NULL if there is no memory. `is_zero`, if not NULL:
  * whether it reads as zero. */
 void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero);
-/* Takes up to `wanted` free blocks of a listed slab, those with the lowest addresses, into the places before `end`, the
+/* A listed slab of the class from which blocks may be taken, mostly the first one. 0: there is none, or a hard limit does not allow
+ * that its pages are there again. */
+HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first);
+HAK_INLINE unit_t slab_to_take(owner_t *owner, unsigned size_class) {
+  unit_t first = owner->slabs[size_class];
+  if (HAK_LIKELY(first == 0 || map_record(first)->slab.purged_pages == 0)) return first;
+  return slab_to_take_of(owner, first);
+}
+/* Takes up to `wanted` free blocks of such a slab, those with the lowest addresses, into the places before `end`, the
  * lowest last. Returns how many. */
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted);
 /* Notes a double free for each of the bits of a bitmap's word. */

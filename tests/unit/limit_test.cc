@@ -68,6 +68,51 @@ TEST(Limit, WhatIsTakenWhileDirtyIsNotChargedTwice) {
   arena_check();
 }
 
+namespace {
+/* Blocks of 1000 bytes in slabs of one unit: in each but the last there is one left. */
+struct Scattered {
+  std::vector<char *> left, blocks;
+  size_t slabs = 0;
+  explicit Scattered(size_t bytes) {
+    blocks.reserve(bytes / 1000);
+    left.reserve(bytes / 60000);
+    for (size_t i = 0; i < bytes / 1000; i++) {
+      char *block = static_cast<char *>(hak_malloc(1000));
+      std::memset(block, 0xAB, 1000);
+      blocks.push_back(block);
+    }
+    std::vector<bool> seen(1 << 20);
+    for (char *&block : blocks) {
+      const size_t unit = map_unit_of(block);
+      if (seen[unit]) hak_free(block);
+      else left.push_back(block);
+      seen[unit] = true;
+    }
+    slabs = left.size();
+  }
+  ~Scattered() {
+    for (char *block : left) {
+      EXPECT_EQ(static_cast<unsigned char>(block[0] & block[999]), 0xAB);
+      hak_free(block);
+    }
+  }
+};
+}  // namespace
+
+TEST(Limit, PagesOfSlabsThatHaveGoneDoNotCount) {
+  Scattered scattered(32 * kMiB);
+  const size_t before = limit_charged();
+  hak_trim(0);
+  EXPECT_LT(limit_charged(), before - 28 * kMiB) << "one page of sixteen is in use";
+  hak__check_all();
+  const size_t gone = limit_charged();
+  std::vector<void *> again(20000);
+  for (void *&block : again) block = hak_malloc(1000);
+  EXPECT_GT(limit_charged(), gone + 18 * kMiB);
+  hak__check_all();
+  for (void *block : again) hak_free(block);
+}
+
 /* The sum of what threads do to it, with gates of two kinds held. */
 TEST(Limit, ManyThreadsLeaveTheAccountInOrder) {
   std::vector<std::thread> threads;
@@ -180,6 +225,76 @@ TEST(HardLimit, DirtyMemoryInTheWrongPlaceMakesRoom) {
   EXPECT_EQ(dirty_bytes(), 20 * kMiB);
   EXPECT_NE(take(48 * kMiB), 0u) << "the gap is too small, but it can go back";
   arena_check();
+}
+
+namespace {
+/* Of all units of both zones. */
+size_t resident() {
+  size_t pages = 0;
+  for (zone_id_t zone : {ZONE_SMALL, ZONE_HUGE}) {
+    unit_t first = 0, end = 0;
+    while (arena_next_extent(zone, &first, &end))
+      for (unit_t unit = first; unit < end; unit++) pages += hak_test::resident_pages(map_address(unit), UNIT_BYTES);
+  }
+  return pages * os_page_bytes();
+}
+}  // namespace
+
+TEST(HardLimit, PagesOfSlabsAreForEverybodyAndNotMoreThanThereAre) {
+  limit_set_hard(64 * kMiB);
+  Scattered scattered(56 * kMiB);
+  void *large = hak_malloc(32 * kMiB);
+  ASSERT_NE(large, nullptr) << "fifteen of sixteen pages are free";
+  std::memset(large, 1, 32 * kMiB);
+  std::vector<char *> small;
+  small.reserve(64 * kMiB / 1000);
+  while (char *block = static_cast<char *>(hak_malloc(1000))) {
+    std::memset(block, 0xCD, 1000);
+    small.push_back(block);
+    ASSERT_LE(limit_charged(), 64 * kMiB);
+  }
+  EXPECT_GE(small.size() * 1000, 16 * kMiB) << "memory ended long before its limit";
+  EXPECT_LE(resident(), 64 * kMiB);
+  hak__check_all();
+  hak_free(large);
+  ASSERT_NE(hak_malloc(1000), nullptr);
+  for (char *block : small) {
+    EXPECT_EQ(static_cast<unsigned char>(block[0] & block[999]), 0xCD);
+    hak_free(block);
+  }
+  hak__check_all();
+}
+
+TEST(HardLimit, PagesOfSlabsGoForWhoeverNeedsThem) {
+  limit_set_hard(64 * kMiB);
+  void *large = hak_malloc(52 * kMiB);
+  Scattered scattered(7 * kMiB);
+  EXPECT_GT(limit_charged(), 59 * kMiB) << "they are no surplus, and stay";
+  void *block = hak_malloc(6 * kMiB);
+  EXPECT_NE(block, nullptr);
+  hak_free(block);
+  hak_free(large);
+}
+
+TEST(HardLimit, ASlabThatGoesLeavesNoMoreThanWasCharged) {
+  auto *scattered = new Scattered(32 * kMiB);
+  hak_trim(0);
+  void *large = hak_malloc(8 * kMiB);
+  std::memset(large, 1, 8 * kMiB);
+  limit_set_hard(limit_charged()); /* not a byte more */
+  delete scattered;
+  hak_trim(SIZE_MAX); /* the slabs go, and are dirty, or clean */
+  EXPECT_LE(limit_charged(), limits_now().hard);
+  EXPECT_LT(dirty_bytes(), 4 * kMiB);
+  hak__check_all();
+  std::vector<void *> blocks;
+  while (void *block = hak_malloc(200000)) {
+    std::memset(block, 1, 200000);
+    blocks.push_back(block);
+  }
+  EXPECT_LE(resident(), limits_now().hard);
+  for (void *block : blocks) hak_free(block);
+  hak_free(large);
 }
 
 TEST(HardLimit, ARequestThatCanNeverBeGrantedLeavesEverythingAsItIs) {

@@ -7,6 +7,7 @@ using hak_test::is_zero;
 using hak_test::record;
 
 size_t none = 0; /* stays */
+bool are_gone;   /* after the last drop */
 
 /* Clears pages of which some are in use, and says how many are resident then. */
 size_t ResidentAfterClearing(const std::vector<size_t> &used) {
@@ -15,12 +16,12 @@ size_t ResidentAfterClearing(const std::vector<size_t> &used) {
   size_t units = record(run).run_units;
   hak_test::write_words(run, units, hak_test::kInUse);
   char *at = map_address(run);
-  pages_drop(at, pages * page, &none);
+  pages_drop(at, pages * page, &none, &are_gone);
   for (size_t i : used) std::memset(at + i * page, 0xEE, page);
   pages_clear(at, pages * page);
   size_t count = hak_test::resident_pages(at, pages * page);
-  EXPECT_EQ(pages_drop(at, pages * page, &none), count * page);
-  EXPECT_EQ(pages_drop(at, pages * page, &none), 0u) << "nothing was resident any more";
+  EXPECT_EQ(pages_drop(at, pages * page, &none, &are_gone), count * page);
+  EXPECT_EQ(pages_drop(at, pages * page, &none, &are_gone), 0u) << "nothing was resident any more";
   for (size_t i : used) std::memset(at + i * page, 0xEE, page);
   pages_clear(at, pages * page);
   EXPECT_TRUE(is_zero(at, pages * page));
@@ -82,7 +83,7 @@ Cleared ClearPieces(size_t pieces, size_t used_pages) {
   }
   pages_clear(at, bytes);
   const size_t resident = hak_test::resident_pages(at, bytes);
-  pages_drop(at, bytes, &none);
+  pages_drop(at, bytes, &none, &are_gone);
   hak_test::write_words(run, units, 0);
   arena_give(run, units);
   return {asked, resident};
@@ -129,14 +130,17 @@ TEST(Pages, WhatIsToStayIsResidentAndThereFirst) {
   char *at = map_address(run);
   for (size_t i = 0; i < pages; i += 2) std::memset(at + i * page, 0xEE, page);
   size_t keep = 5 * page + 1;
-  EXPECT_EQ(pages_drop(at, pages * page, &keep), (pages / 2 - 5) * page);
+  EXPECT_EQ(pages_drop(at, pages * page, &keep, &are_gone), (pages / 2 - 5) * page);
   EXPECT_EQ(keep, 1u);
+  EXPECT_FALSE(are_gone);
   EXPECT_EQ(hak_test::resident_pages(at, pages * page), 5u);
   EXPECT_EQ(at[8 * page], '\xEE') << "the fifth of them";
   keep = 100 * page;
-  EXPECT_EQ(pages_drop(at, pages * page, &keep), 0u);
+  EXPECT_EQ(pages_drop(at, pages * page, &keep, &are_gone), 0u);
   EXPECT_EQ(keep, 95 * page);
-  pages_drop(at, pages * page, &none);
+  EXPECT_FALSE(are_gone);
+  pages_drop(at, pages * page, &none, &are_gone);
+  EXPECT_TRUE(are_gone);
   hak_test::write_words(run, units, 0);
   arena_give(run, units);
 }

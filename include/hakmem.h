@@ -102,11 +102,11 @@ HAK_PUBLIC hak_heap_t *hak_heap_new(size_t limit_bytes) HAK_NOEXCEPT HAK_ATTR(wa
 /* Changes the limit. What the heap has already it keeps. */
 HAK_PUBLIC void hak_heap_set_limit(hak_heap_t *heap, size_t limit_bytes) HAK_NOEXCEPT;
 
-/* The heap and all its blocks are gone. No thread may be inside a function for this heap meanwhile,
- * or use the heap or a block of it afterwards. (If one does, what it gets may be memory that is free or
- * others' by now. The allocator's own data stays in order, and calls that begin later are reported.) Takes some
- * microseconds, and time in proportion to the heap's size for what goes back to the system: free
- * memory beyond the share that is kept, see HAKMEM_PROFILE in libhakmem(3), and what was reused just before. In a process with the
+/* The heap and all its blocks are gone. No thread may be inside a function for this heap meanwhile, or use the
+ * heap or a block of it afterwards. (If one does, what it gets may be memory that is free or others' by now.
+ * The allocator's own data stays in order, and calls that begin later are reported.) Takes some microseconds,
+ * and time in proportion to the heap's size for what goes back to the system: free memory beyond the share that
+ * is kept, see HAKMEM_PROFILE in libhakmem(3), and what was reused just before. In a process with the
  * background thread it goes within about a second instead. */
 HAK_PUBLIC void hak_heap_destroy(hak_heap_t *heap) HAK_NOEXCEPT;
 
@@ -155,16 +155,15 @@ HAK_PUBLIC bool hak_owns(const void *address) HAK_NOEXCEPT;
  * thread to thread, and empty slabs to the arena. Wrong frees among them are noticed. */
 HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
 
-/* For a thread that is about to wait for long, and knows it: an event loop, a member of a pool
- * of threads. What it holds and does not use is given back now: its caches are emptied to the
- * last block and their room is returned, frees of other threads' blocks that it has collected
- * are delivered, pages that lie wholly in free blocks of half-free slabs go to the system,
- * slabs of which three quarters are free to other threads, and free memory of the heap to the
- * system as far as there is more than the share that is kept: as much as the call has freed and 2 MiB more, or, by
- * the only thread there is, whatever there is, but 18 MiB at the most: of more than that the rest at the next call, or when it
- * has grown old. Returns how many bytes the thread
- * had in its caches and free in its slabs and has no more, as hak_stats counts them: blocks as
- * large as they may be used, part of which may not have been resident. 0 if there was nothing.
+/* For a thread that is about to wait for long, and knows it: an event loop, a member of a pool of threads. What
+ * it holds and does not use is given back now: its caches are emptied to the last block and their room is
+ * returned, frees of other threads' blocks that it has collected are delivered, pages that lie wholly in free
+ * blocks of half-free slabs go to the system, slabs of which three quarters are free to other threads, and free
+ * memory of the heap to the system as far as there is more than the share that is kept: as much as the call has
+ * freed and 2 MiB more, or, by the only thread there is, whatever there is, but 18 MiB at the most: of more
+ * than that the rest at the next call, or when it has grown old. Returns how many bytes the thread had in its
+ * caches and free in its slabs and has no more, as hak_stats counts them: blocks as large as they may be used,
+ * part of which may not have been resident. 0 if there was nothing.
  *
  * Takes time in proportion to what there is to give, mostly for the calls to the system: some
  * tens of microseconds where a thread has used 400 small blocks, and no more than some

@@ -248,9 +248,9 @@ void bench_put_outcome(bench_outcome_t outcome);
  * memory=KEY. */
 void bench_put_memory(const char *key, double mib);
 
-/* Prints the line: workload, options, everything put, metric, memory if any,
- * malloc_from (the path of the object that answers malloc), check. The key named by `metric` is the one to compare; more is better when
- * it ends in _per_s, less otherwise. */
+/* Prints the line: workload, options, everything put, metric, memory if any, malloc_from (the path of the
+ * object that answers malloc), check. The key named by `metric` is the one to compare; more is better when it
+ * ends in _per_s, less otherwise. */
 void bench_finish(const char *metric);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 /*
- * Documents: trees of small blocks, as of parsed JSON or XML, in a queue: a server's cache, a message that is worked on
- * while others wait. Each is built in one go, from the roots on; when it has become the oldest it is walked and freed, each node
- * after those below it. All differ in size. What a walk takes depends on where the blocks lie, which is the allocator's choice alone.
+ * Documents: trees of small blocks, as of parsed JSON or XML, in a queue: a server's cache, a message that is
+ * worked on while others wait. Each is built in one go, from the roots on; when it has become the oldest it is
+ * walked and freed, each node after those below it. All differ in size. What a walk takes depends on where the
+ * blocks lie, which is the allocator's choice alone.
  *
  * SPDX-License-Identifier: MIT
  */

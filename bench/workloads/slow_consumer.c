@@ -6,9 +6,9 @@
  * Each time that the queue has been filled anew the sizes are of the next range, as when a server gets other
  * requests; after the last the first comes again. With --shapes 1 all are of one range.
  *
- * `live_mib` is the most that was live, in bytes that were asked for, and `highest_mib` the most that was resident,
- * less the workload's own tables, looked at 20 times a second; `quarter_mib` is the same of the first quarter of the time.
- * Every page of every block is written, so that what is live is resident.
+ * `live_mib` is the most that was live, in bytes that were asked for, and `highest_mib` the most that was
+ * resident, less the workload's own tables, looked at 20 times a second; `quarter_mib` is the same of the first
+ * quarter of the time. Every page of every block is written, so that what is live is resident.
  *
  * SPDX-License-Identifier: MIT
  */

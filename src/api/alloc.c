@@ -232,8 +232,8 @@ static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
   return stays_large(block);
 }
 
-/* Whether less of the block is resident than of a copy would be: a large buffer, of which little was written to. What a limit counts is
- * another thing. */
+/* Whether less of the block is resident than of a copy would be: a large buffer, of which little was written
+ * to. What a limit counts is another thing. */
 static bool is_sparse(void *block, size_t old_bytes, size_t bytes) {
   if (limit_exists()) return false;
   size_t resident = pages_resident(block, old_bytes);
@@ -388,8 +388,8 @@ static unsigned aligned_class(size_t alignment, size_t bytes) {
   return size_class_aligned(alignment, max_size(bytes, 1));
 }
 
-/* Tiny classes have every multiple of 16 bytes, so that of the next multiple of the alignment is aligned so; where both are a
- * kilobyte at most, it is no more. NULL: none lies at hand, or it is none of these. */
+/* Tiny classes have every multiple of 16 bytes, so that of the next multiple of the alignment is aligned so;
+ * where both are a kilobyte at most, it is no more. NULL: none lies at hand, or it is none of these. */
 HAK_INLINE void *aligned_at_hand(size_t alignment, size_t bytes) {
   if (HAK_UNLIKELY((alignment | bytes) > HAK_KIB(1))) return NULL;
   return magazine_pop(the_heap, (unsigned)size_class_tiny(align_up(max_size(bytes, 1), alignment)));

@@ -1,8 +1,8 @@
 /*
  * pthread_create(3) and thrd_create(3), so that the background thread is started where the program starts its
  * own, and the container is looked at before; and _Fork(3), which runs no fork handlers, as a child may use the
- * heap all the same: a program that has joined its threads does not know of ours. Only in the shared library and in Rust's
- * crate: a static program has no next pthread_create to find.
+ * heap all the same: a program that has joined its threads does not know of ours. Only in the shared library
+ * and in Rust's crate: a static program has no next pthread_create to find.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -65,7 +65,8 @@ EXPORT int thrd_create(thrd_t *thread, thrd_start_t body, void *argument) {
   return result;
 }
 
-/* fork(2) of the C library does not come by here. Its _Fork is newer than the library may be (glibc 2.34, musl 1.2.3). */
+/* fork(2) of the C library does not come by here. Its _Fork is newer than the library may be (glibc 2.34, musl
+ * 1.2.3). */
 EXPORT pid_t _Fork(void);
 EXPORT pid_t _Fork(void) {
   if (atomic64_load_relaxed(&next_create) == 0) find_next();

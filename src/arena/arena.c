@@ -70,8 +70,8 @@ typedef struct {
   bool has_asked;
 } request_t;
 
-/* Whether the system is to be asked before the zone of slabs and large blocks grows by so many units. Once: others that ask take
- * their credit, too. */
+/* Whether the system is to be asked before the zone of slabs and large blocks grows by so many units. Once:
+ * others that ask take their credit, too. */
 static bool asks_first(request_t *r, zone_id_t zone, size_t units) {
   return zone == ZONE_SMALL && !r->has_asked && dense_asks(&r->question, units, zone_used_units(ZONE_SMALL));
 }
@@ -86,9 +86,9 @@ static void ask(request_t *r) {
   arena_leave();
 }
 
-/* Before the huge zone grows, what large blocks have left serves, of a program whose blocks have all grown to huge ones: it would lie
- * beside them. Only for what is longer than a large block: what is huge by its alignment alone has never been one. The contrary is not
- * done: slabs would lie between huge blocks for ever. */
+/* Before the huge zone grows, what large blocks have left serves, of a program whose blocks have all grown to
+ * huge ones: it would lie beside them. Only for what is longer than a large block: what is huge by its
+ * alignment alone has never been one. The contrary is not done: slabs would lie between huge blocks for ever. */
 static bool take_from(request_t *r, zone_id_t zone) {
   size_t again;
   r->first = zone_find(zone, r->units, r->align_units);
@@ -268,16 +268,18 @@ static void give(unit_t first, size_t units, bool is_clean) {
 void arena_give(unit_t first, size_t units) { give(first, units, false); }
 void arena_give_clean(unit_t first, size_t units) { give(first, units, true); }
 
-/* Where a large block that grows by so much is better copied to, as that is dirty, than extended into what is not, beside which
- * that would stay resident; 0: nowhere. Not one that grows by little: to copy it takes longer than to fault that in. */
+/* Where a large block that grows by so much is better copied to, as that is dirty, than extended into what is
+ * not, beside which that would stay resident; 0: nowhere. Not one that grows by little: to copy it takes longer
+ * than to fault that in. */
 static unit_t better_place(unit_t behind, size_t old_units, size_t more) {
   if (zone_of(behind - 1) != ZONE_SMALL || more < old_units / 2) return 0;
   if (zone_free_units_behind(behind) >= more && is_dirty_mostly(behind, more)) return 0;
   return find_dirty(old_units + more, 1);
 }
 
-/* What is dirty was in use, but need not have been written to. Others may have it by now. The system takes a third as long
- * to say what is resident as copying does: where it was, the next ones are taken to be, too. Not under the gate. */
+/* What is dirty was in use, but need not have been written to. Others may have it by now. The system takes a
+ * third as long to say what is resident as copying does: where it was, the next ones are taken to be, too. Not
+ * under the gate. */
 static bool is_resident_mostly(unit_t first, size_t units) {
   enum { TRUSTED = 7 };
   static atomic32 trusted; /* relaxed: it matters little how many exactly */

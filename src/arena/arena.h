@@ -32,10 +32,10 @@ HAK_C_BEGIN
 /* Finds the window at the first call (arena_is_ready); false while the system refuses it. */
 bool arena_ready(void);
 
-/* A run of `units` whose first address is a multiple of `align_units`, a power of two, units. Of that zone unless memory is
- * short, or the zone of slabs has what is dirty for a huge block. `is_zero`, if not NULL: whether
- * every byte reads as zero. 0 when there is no memory. Page-map words are the
- * caller's to write; they are 0. */
+/* A run of `units` whose first address is a multiple of `align_units`, a power of two, units. Of that zone
+ * unless memory is short, or the zone of slabs has what is dirty for a huge block. `is_zero`, if not NULL:
+ * whether every byte reads as zero. 0 when there is no memory. Page-map words are the caller's to write; they
+ * are 0. */
 unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zero);
 /* Writes zeroes over those units of a run that did not read as zero when it was
  * taken: a calloc touches no page more than it must. */
@@ -43,14 +43,16 @@ void arena_clear_stale(unit_t first, size_t units);
 /* A run gets what a block holds that grows: pages may be moved to it. What is free of its SuperSlabs is
  * given back to the system by being mapped anew, until all of one is. */
 void arena_note_grown(unit_t first, size_t units);
-/* Whether a run that such a block has had is to be given back as it is, so that the next block which grows finds its pages: what
- * such blocks have left is little with it, and no more is in use and dirty together than was in use lately. The run counts as grown
- * then. If it is not to be, or the gate stays shut, the caller maps it anew. */
+/* Whether a run that such a block has had is to be given back as it is, so that the next block which grows
+ * finds its pages: what such blocks have left is little with it, and no more is in use and dirty together than
+ * was in use lately. The run counts as grown then. If it is not to be, or the gate stays shut, the caller maps
+ * it anew. */
 bool arena_keeps_grown(unit_t first, size_t units);
 /* A new huge block has got so many units, all of them clean. Nothing is noted if the gate stays shut. */
 void arena_note_clean(size_t units);
-/* Whether such blocks have lately got as many units or more while as many lay dirty in gaps that did not fit: then what a block that
- * is cut leaves dirty would serve none of them either. True as well if the gate stays shut. */
+/* Whether such blocks have lately got as many units or more while as many lay dirty in gaps that did not fit:
+ * then what a block that is cut leaves dirty would serve none of them either. True as well if the gate stays
+ * shut. */
 bool arena_passes_gaps(size_t units);
 /* Whether a huge page is to lie behind the SuperSlab that a run ends inside of, and does not begin
  * inside of; what is free of that is slack while one does. Only where nothing else is in it and
@@ -70,7 +72,8 @@ unit_t arena_take_shelved(unsigned length);
 unit_t arena_take_cut(size_t units, size_t align_units);
 /* Makes a run longer in place if the units behind it are free or the zone can grow there. */
 bool arena_extend(unit_t first, size_t old_units, size_t new_units);
-/* The same for a large block, which stays one: not if it had better be copied to dirty units, where its next place is looked for. */
+/* The same for a large block, which stays one: not if it had better be copied to dirty units, where its next
+ * place is looked for. */
 bool arena_extend_large(unit_t first, size_t old_units, size_t new_units);
 
 /* A hard limit may be what refuses so many units: purges as many that are dirty. Returns whether some went. */

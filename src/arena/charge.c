@@ -57,7 +57,8 @@ size_t charge_tables(void) { return table_bytes; }
 
 /* ---- Pages of used units ---------------------------------------------------------*/
 
-/* Those that have gone. Relaxed: a sum, which orders nothing. Written by any thread, before and after what is charged. */
+/* Those that have gone. Relaxed: a sum, which orders nothing. Written by any thread, before and after what is
+ * charged. */
 static atomic64 gone_bytes;
 
 void charge_pages_gone(size_t bytes) {

@@ -15,9 +15,9 @@ enum {
    * be 65 530. */
   TOGETHER = 16,
 };
-/* Below this much heap, what huge pages keep resident of slabs that are partly free is a good part of
- * it, and what they save is too little to be measured. The second is for a heap that is wide blocks in the main: there is little of
- * such, and a witness tells of the blocks themselves. */
+/* Below this much heap, what huge pages keep resident of slabs that are partly free is a good part of it, and
+ * what they save is too little to be measured. The second is for a heap that is wide blocks in the main: there
+ * is little of such, and a witness tells of the blocks themselves. */
 static const size_t from_bytes = HAK_MIB(64), wide_from_bytes = HAK_MIB(16);
 
 /* Relaxed: sums of what threads report, looked at as an estimate; with nothing beside them that is only read. */
@@ -67,8 +67,9 @@ static bool has_credit(unit_t first, size_t units) {
   return false;
 }
 
-/* Of what is free in slabs, no more than that may never have been used. Huge pages make it resident; the rest the program
- * has had, and may have written to: of a heap whose blocks change their size most lies free in slabs that were full once. */
+/* Of what is free in slabs, no more than that may never have been used. Huge pages make it resident; the rest
+ * the program has had, and may have written to: of a heap whose blocks change their size most lies free in
+ * slabs that were full once. */
 static int64_t unused_in_slabs(void) {
   return (int64_t)min_size(dense_free_in_slabs(), dense_unfilled_units() << UNIT_SHIFT);
 }
@@ -96,7 +97,8 @@ void dense_thins_out(unit_t first, size_t units) {
 
 static bool is_small(size_t used_units) { return used_units << UNIT_SHIFT < from_bytes; }
 
-/* A good part of what is in use; of a small heap, half: beside fewer, what is free in slabs would become resident as well. */
+/* A good part of what is in use; of a small heap, half: beside fewer, what is free in slabs would become
+ * resident as well. */
 static bool blocks_are_wide(size_t used_units) {
   return dense_wide_units() >= used_units / (is_small(used_units) ? 2 : 8);
 }

@@ -1,14 +1,15 @@
 /*
  * Which new memory for slabs and large blocks gets huge pages.
  *
- * Only behind a heap that is large and dense, so that what huge pages keep resident
- * without need is a step of growth, an eighth of the heap. Slabs say themselves how much of
- * them is free, and whether they were full once: what is free in those, and was written to, is
- * resident in small pages as well. The zone of huge blocks does not count: they may be hardly used. Blocks of several pages, wide ones, do not say how much of them is used. So where they are a
- * good part of the heap, a short step of growth that goes without huge pages is a witness: when
- * the zone grows the next time, a few pages of what is in use in it are looked up, and if
- * they are resident, that is credit for as much as the heap has. Where wide blocks are most of it the heap need not be large. Huge blocks earn
- * theirs in the same way (huge_pages.h), and what they have earned (huge_credit.h) serves a few wide ones beside them, too.
+ * Only behind a heap that is large and dense, so that what huge pages keep resident without need is a step of
+ * growth, an eighth of the heap. Slabs say themselves how much of them is free, and whether they were full
+ * once: what is free in those, and was written to, is resident in small pages as well. The zone of huge blocks
+ * does not count: they may be hardly used. Blocks of several pages, wide ones, do not say how much of them is
+ * used. So where they are a good part of the heap, a short step of growth that goes without huge pages is a
+ * witness: when the zone grows the next time, a few pages of what is in use in it are looked up, and if they
+ * are resident, that is credit for as much as the heap has. Where wide blocks are most of it the heap need not
+ * be large. Huge blocks earn theirs in the same way (huge_pages.h), and what they have earned (huge_credit.h)
+ * serves a few wide ones beside them, too.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -19,8 +20,9 @@
 
 HAK_C_BEGIN
 
-/* What the layers above tell: changes of the free bytes inside slabs; of the units in slabs of which some block was
- * never out, since no moment has seen all out; and of the units in slabs of wide blocks, shelved large ones among them. Thread-safe. */
+/* What the layers above tell: changes of the free bytes inside slabs; of the units in slabs of which some block
+ * was never out, since no moment has seen all out; and of the units in slabs of wide blocks, shelved large ones
+ * among them. Thread-safe. */
 void dense_note_free_in_slabs(int64_t change_bytes);
 void dense_note_unfilled(int64_t change_units);
 void dense_note_wide(int64_t change_units);

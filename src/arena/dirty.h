@@ -22,7 +22,8 @@ HAK_C_BEGIN
  * units, too. They are slack until they become dirty, also when the system is asked to do without
  * the huge page meanwhile, as for a neighbour that is purged. */
 void dirty_note_used(unit_t first, size_t units);
-/* Units that are free by now have become dirty, and with them what is slack beside them. `now_ms` is no earlier than before. Returns how many have. */
+/* Units that are free by now have become dirty, and with them what is slack beside them. `now_ms` is no earlier
+ * than before. Returns how many have. */
 size_t dirty_add(unit_t first, size_t units, uint64_t now_ms);
 /* So has the slack of the SuperSlab that was used last, of which nothing need ever be given back.
  * Once; returns how many units, and one of that SuperSlab. */

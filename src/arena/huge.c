@@ -102,8 +102,8 @@ typedef enum {
 
 static move_t move_contents(char *to, char *from, size_t bytes);
 
-/* The contents of [from, from + head) are at `to`, or copies of them: `first`. Now the rest. If there is no place for it
- * they go back, as half of all would be here and half there. */
+/* The contents of [from, from + head) are at `to`, or copies of them: `first`. Now the rest. If there is no
+ * place for it they go back, as half of all would be here and half there. */
 static move_t move_rest(char *to, char *from, size_t bytes, size_t head, move_t first) {
   move_t rest = move_contents(to + head, from + head, bytes - head);
   if (rest == MOVE_DESTINATION_LOST) {
@@ -144,8 +144,9 @@ static bool is_mostly_resident(char *at, size_t bytes) {
   return pages_resident(at, align_down(bytes, os_page_bytes())) >= bytes / 4 * 3;
 }
 
-/* Where pages lie behind at least half of the place, and nearly all of what is to go there, copying takes little new memory,
- * and no page is faulted in twice: those of the place would go, and those of the source be missed by the next block there. */
+/* Where pages lie behind at least half of the place, and nearly all of what is to go there, copying takes
+ * little new memory, and no page is faulted in twice: those of the place would go, and those of the source be
+ * missed by the next block there. */
 static bool is_better_copied(char *to, char *from, size_t bytes) {
   enum { COPY_MOST_UNITS = 256 };
   return map_units_for(bytes) <= COPY_MOST_UNITS && is_mostly_resident(from, bytes) &&

@@ -25,9 +25,9 @@ bool huge_free(void *address);
  * the old block is as it was; so it is if another thread has freed it. `bytes` may be
  * any size above zero. */
 void *huge_realloc(void *address, size_t bytes);
-/* Whether a block of `old_bytes` that shrinks to `bytes` had better be copied elsewhere, and freed: it is so small then that this
- * takes little time; or such blocks leave gaps that the next ones do not fit into, it takes a millisecond or two, and most of what is
- * copied is resident: else the copy alone would be. */
+/* Whether a block of `old_bytes` that shrinks to `bytes` had better be copied elsewhere, and freed: it is so
+ * small then that this takes little time; or such blocks leave gaps that the next ones do not fit into, it
+ * takes a millisecond or two, and most of what is copied is resident: else the copy alone would be. */
 #define HUGE_STAYS_BYTES HAK_KIB(256)
 #define HUGE_COPIED_BYTES HAK_MIB(4)
 bool huge_is_better_left(void *block, size_t old_bytes, size_t bytes);

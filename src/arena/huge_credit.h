@@ -1,6 +1,6 @@
 /*
- * What huge blocks that were used to their last page have earned: huge pages for others (huge_pages.h), and for the large
- * blocks that such a program has beside them (dense.h).
+ * What huge blocks that were used to their last page have earned: huge pages for others (huge_pages.h), and for
+ * the large blocks that such a program has beside them (dense.h).
  *
  * Thread-safe; an estimate, of which an update may be lost.
  *
@@ -13,8 +13,8 @@
 
 HAK_C_BEGIN
 
-/* So many SuperSlabs were seen in use: from now on there is credit for eight times as many, or what there was if that is
- * more. Not added up: what a program once did is worth no more for having been seen often. */
+/* So many SuperSlabs were seen in use: from now on there is credit for eight times as many, or what there was
+ * if that is more. Not added up: what a program once did is worth no more for having been seen often. */
 void huge_credit_earn(size_t superslabs);
 /* Takes credit for so many; false: there is less, and nothing was taken. */
 bool huge_credit_spend(size_t superslabs);

@@ -102,8 +102,8 @@ static void learn_from_newest(void) {
   huge_credit_earn(row.to - row.from);
 }
 
-/* To ask takes longer than all else that is done for a block that is not used. Where some in a row were sparse, and there is no
- * credit that another one could end, one of some is asked about. */
+/* To ask takes longer than all else that is done for a block that is not used. Where some in a row were sparse,
+ * and there is no credit that another one could end, one of some is asked about. */
 static bool is_taken_for_sparse(void) {
   enum { TRUSTED_FROM = 8, LOOK_EVERY = 8 };
   static atomic32 turns;

@@ -7,8 +7,8 @@
 #include "dirty.h"
 #include "shelf.h"
 
-/* How often `reused` is halved; and how many times the most that was in use lately it counts for at most, or, beside what is in use, what
- * was given back and taken again at a time. */
+/* How often `reused` is halved; and how many times the most that was in use lately it counts for at most, or,
+ * beside what is in use, what was given back and taken again at a time. */
 enum { TICK_MS = 250, REUSED_MOST = 2, DIPS_MOST = 2 };
 /* Free memory that is kept, for its second: a quarter of what is in use, between these
  * two; an eighth of all that is in use; and what was reused lately: blocks of tens of MiB
@@ -23,8 +23,8 @@ static struct {
   /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
-  /* What of a fall of what is in use was taken again, the most; halved, too. The highest and the lowest before and since, which come
-   * nearer by half at each tick; the highest since then. */
+  /* What of a fall of what is in use was taken again, the most; halved, too. The highest and the lowest before
+   * and since, which come nearer by half at each tick; the highest since then. */
   uint32_t dip_units, high_units, low_units, tick_high_units;
   size_t passed_units;  /* clean ones that new huge blocks got where as many lay dirty; halved, too */
   size_t lately_needed; /* the most since then, which is halved at each tick, too */
@@ -87,9 +87,9 @@ void kept_note_taken(size_t units, size_t dirty) {
 
 static size_t most_lately(void) { return max_size(kept.lately_used, kept_used_units()); }
 void kept_note_full(void) { kept.lately_used = most_lately(); }
-/* What is free by now of what was in use lately. To a program that works in rounds the first fall looks like the last one,
- * and it would fault in all of it once more. If somebody attends, it may wait: what is not wanted goes when it has grown
- * old, also where nobody calls. */
+/* What is free by now of what was in use lately. To a program that works in rounds the first fall looks like
+ * the last one, and it would fault in all of it once more. If somebody attends, it may wait: what is not wanted
+ * goes when it has grown old, also where nobody calls. */
 bool kept_lets_fallen_stay(void) { return atomic32_load_relaxed(&kept.is_attended) && !kept.is_told; }
 static size_t fallen_units(void) {
   if (!kept_lets_fallen_stay()) return 0;
@@ -125,9 +125,9 @@ static size_t share_of(size_t needed) { return floor_of(needed) + profile_keep(n
 static size_t within_slack(size_t units) {
   return limit_exists() ? min_size(units, limit_slack() >> UNIT_SHIFT) : units;
 }
-/* What was reused says how often, not how much: a program that replaces its blocks all the time has had each place many
- * times over, and what it once left beside them would stay for ever. And when it frees them all, only what has fallen and risen
- * again before may be wanted. */
+/* What was reused says how often, not how much: a program that replaces its blocks all the time has had each
+ * place many times over, and what it once left beside them would stay for ever. And when it frees them all,
+ * only what has fallen and risen again before may be wanted. */
 static size_t keep_of(size_t needed, size_t fallen) {
   size_t most = min_size(REUSED_MOST * most_lately(), kept_used_units() + DIPS_MOST * kept.dip_units);
   return within_slack(share_of(needed) + max_size(fallen, min_size(kept.reused_units, most)));

@@ -16,8 +16,8 @@ HAK_C_BEGIN
 
 /* Units are taken: of them, so many were dirty. */
 void kept_note_taken(size_t units, size_t dirty);
-/* A new huge block has got so many units, all of them clean. If as many lie dirty, in gaps that did not fit it, it has passed
- * those by. */
+/* A new huge block has got so many units, all of them clean. If as many lie dirty, in gaps that did not fit it,
+ * it has passed those by. */
 void kept_note_clean(size_t units);
 /* How many units the blocks have that have lately passed dirty ones by. */
 size_t kept_passed_units(void);
@@ -54,8 +54,8 @@ void kept_tell(size_t bytes);
 size_t kept_for_good_units(void); /* 0 until then */
 /* Whether somebody comes by as time passes, and gives back what has grown old. Needs no gate. */
 void kept_attend(bool is_attended);
-/* Whether what was in use lately and is free by now may stay for that alone: somebody attends, and the program has not said itself
- * how much is to stay. */
+/* Whether what was in use lately and is free by now may stay for that alone: somebody attends, and the program
+ * has not said itself how much is to stay. */
 bool kept_lets_fallen_stay(void);
 /* As kept_dirty_units, if nobody attended. */
 size_t kept_unattended_units(void);

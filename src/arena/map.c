@@ -93,7 +93,8 @@ os_mapped_t map_commit(void *at, size_t bytes) {
 bool map_commit_again(void *at, size_t bytes) { return os_map_over(at, bytes, part_name(at)); }
 os_mapped_t map_commit_moved(void *at, size_t bytes) { return os_map(at, bytes, part_name(at)); }
 
-/* A part of the page map, which can be read already and stays so: it may have been lost, and any thread may look there. */
+/* A part of the page map, which can be read already and stays so: it may have been lost, and any thread may
+ * look there. */
 static os_mapped_t commit_page_map(void *at, size_t bytes) {
   if (map_commit_again(at, bytes)) return OS_MAPPED;
   if (!os_is_readable(at)) os_map_readable_over(at, bytes, part_name(at));
@@ -252,8 +253,8 @@ static bool share_page(zone_id_t zone, int table) {
   return true;
 }
 
-/* Gives back what share_page has mapped before it failed for that zone and table, unless it goes with the place: what is
- * within it, and in any case the page map's. */
+/* Gives back what share_page has mapped before it failed for that zone and table, unless it goes with the
+ * place: what is within it, and in any case the page map's. */
 static void unshare_pages(zone_id_t zone, int table) {
   if (the_map.is_held) return;
   for (int i = TABLES - 1; i >= table && i > 0; i--)

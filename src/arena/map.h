@@ -133,8 +133,9 @@ HAK_INLINE unit_record_t *map_record(unit_t unit) {
   HAK_ASSERT(unit < the_map.units);
   return &the_map.records[unit];
 }
-/* A run whose holder cuts it in two, outside the arena's gate: `rest` units lie behind the first `units`. A child that is forked
- * meanwhile finds one run or two there, and never less: release, so that the second is there before the first ends. */
+/* A run whose holder cuts it in two, outside the arena's gate: `rest` units lie behind the first `units`. A
+ * child that is forked meanwhile finds one run or two there, and never less: release, so that the second is
+ * there before the first ends. */
 HAK_INLINE void map_split_run(unit_t first, size_t units, size_t rest) {
   map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
   __atomic_store_n(&map_record(first)->run_units, (uint32_t)units, __ATOMIC_RELEASE);

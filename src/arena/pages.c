@@ -80,8 +80,8 @@ static bool next_row(page_row_t *row, const unsigned char *resident, size_t page
  * call: they are written like those that are resident. */
 static bool is_worth_a_call(const page_row_t *row) { return !row->is_resident && row->to - row->from >= 8; }
 
-/* Few are resident, here and there: whoever had the memory used little of it, and whoever gets it will not need those pages
- * much. Written to, they would stay, and be more each time. */
+/* Few are resident, here and there: whoever had the memory used little of it, and whoever gets it will not need
+ * those pages much. Written to, they would stay, and be more each time. */
 static bool is_scattered(const unsigned char *resident, size_t pages) {
   enum { TOO_MANY_CALLS = 3 };
   size_t calls = 0, written = 0;
@@ -92,10 +92,11 @@ static bool is_scattered(const unsigned char *resident, size_t pages) {
   return calls >= TOO_MANY_CALLS && written < pages / 4;
 }
 
-/* To ask what is resident of a piece takes as long as to fault in a few pages. Where that was less, many times in a row, the next
- * pieces are dropped unasked, but for one of some: by a credit, of the pages that were less, from which those that were more are
- * taken; of pieces that are in use, many times as many, as some such pieces have been dropped for one that is seen. So a program that
- * fills one of some thousand pieces is asked each time. Signed; relaxed, and a lost update is no harm: an estimate. */
+/* To ask what is resident of a piece takes as long as to fault in a few pages. Where that was less, many times
+ * in a row, the next pieces are dropped unasked, but for one of some: by a credit, of the pages that were less,
+ * from which those that were more are taken; of pieces that are in use, many times as many, as some such pieces
+ * have been dropped for one that is seen. So a program that fills one of some thousand pieces is asked each
+ * time. Signed; relaxed, and a lost update is no harm: an estimate. */
 static atomic32 bare_credit;
 
 static bool is_taken_for_bare(size_t pages) {
@@ -113,8 +114,9 @@ static void note_whether_bare(size_t resident_pages, bool in_use) {
   if (after != before) atomic32_store_relaxed(&bare_credit, (uint32_t)after);
 }
 
-/* Scattered pages are dropped, all of them at once, each time where they are very few, and else now and then. Dropped each
- * time they would be faulted in each time, and that takes longer than to write to all that lies between them. */
+/* Scattered pages are dropped, all of them at once, each time where they are very few, and else now and then.
+ * Dropped each time they would be faulted in each time, and that takes longer than to write to all that lies
+ * between them. */
 static void clear_piece(char *at, size_t pages, size_t page) {
   static atomic32 turns;
   unsigned char resident[PAGES_AT_ONCE];

@@ -68,8 +68,8 @@ static HAK_LOOKS_ON bool may_be_clean(uint32_t number) {
   return (HAK_LOOK(s->used) | HAK_LOOK(s->dirty)) == 0;
 }
 
-/* A page of bitmaps is for several units, and rows are often shorter: what they leave goes when the SuperSlab is wholly free
- * and clean. It is set apart as a row is. */
+/* A page of bitmaps is for several units, and rows are often shorter: what they leave goes when the SuperSlab
+ * is wholly free and clean. It is set apart as a row is. */
 static void purge_tables(uint32_t number, void (*purge)(unit_t first, size_t units)) {
   const unit_t first = number * SUPERSLAB_UNITS;
   stock_enter();

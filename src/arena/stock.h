@@ -1,9 +1,9 @@
 /*
  * The stock: units become used and free again, under the arena's gate, and every book that counts them is kept.
  *
- * The books are the zones' free runs (zone.h), what each SuperSlab has in use, what of the rest is dirty (dirty.h), how much
- * is in use and may stay (kept.h), and what it counts for against the limits (charge.h). To be called by who
- * holds the gate, but for stock_enter and stock_enter_soon.
+ * The books are the zones' free runs (zone.h), what each SuperSlab has in use, what of the rest is dirty
+ * (dirty.h), how much is in use and may stay (kept.h), and what it counts for against the limits (charge.h). To
+ * be called by who holds the gate, but for stock_enter and stock_enter_soon.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -51,8 +51,8 @@ void stock_set_apart(unit_t first, size_t units);
 void stock_put_back(unit_t first, size_t units);
 /* Free units are dirty, or dirty again. `now_ms` was read under the gate, so that their list stays in order of time. */
 void stock_note_dirty(unit_t first, size_t units, uint64_t now_ms);
-/* A heap that shrinks need not give back a unit of the SuperSlab in which it stopped to grow: what a huge page made resident
- * there is dirty from now on. */
+/* A heap that shrinks need not give back a unit of the SuperSlab in which it stopped to grow: what a huge page
+ * made resident there is dirty from now on. */
 void stock_give_slack(void);
 
 /* Sets arena_is_strained. */

@@ -1,10 +1,11 @@
 /*
  * What is known of a unit: a line of its own in each of two tables of the window (map.h).
  *
- * The record is written by whoever the run is of: the arena while it is free, else the slab's owner, the holder of a huge or lone
- * block, or who is in the region. The arena needs the length of each run, and looks at nothing else of those in use. But a run goes
- * from one to the next, and they share the line: so what upper layers keep there has its layout here, and its meaning with them.
- * The other line is for threads that may not write to the record.
+ * The record is written by whoever the run is of: the arena while it is free, else the slab's owner, the holder
+ * of a huge or lone block, or who is in the region. The arena needs the length of each run, and looks at
+ * nothing else of those in use. But a run goes from one to the next, and they share the line: so what upper
+ * layers keep there has its layout here, and its meaning with them. The other line is for threads that may not
+ * write to the record.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -9,9 +9,9 @@
  * this or a granule. */
 enum { STEP_MAX_UNITS = 32 * SUPERSLAB_UNITS };
 
-/* What is mapped at once: as much as a step, or so much for each thread, but no more than is there. Each mapping locks all
- * mappings of the process, and waits for every thread that reads them and has lost its processor, while the others wait at
- * the gate. */
+/* What is mapped at once: as much as a step, or so much for each thread, but no more than is there. Each
+ * mapping locks all mappings of the process, and waits for every thread that reads them and has lost its
+ * processor, while the others wait at the gate. */
 enum { AHEAD_UNITS_EACH = 2 * SUPERSLAB_UNITS, AHEAD_MAX_UNITS = 512 * SUPERSLAB_UNITS };
 
 static zone_t zones[ZONE_COUNT];
@@ -171,8 +171,8 @@ static void lengthen(zone_id_t id, size_t units) {
   zone_join(first, units);
 }
 
-/* Begins another extent, behind something that lies in the way of the last one, which has what is mapped up to there. How
- * far that goes nobody says: `skip` units farther this time, twice as far the next. */
+/* Begins another extent, behind something that lies in the way of the last one, which has what is mapped up to
+ * there. How far that goes nobody says: `skip` units farther this time, twice as far the next. */
 static bool begin_extent(zone_id_t id, size_t *skip) {
   zone_t *zone = &zones[id];
   extent_t *last = last_extent(zone);

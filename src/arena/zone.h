@@ -49,7 +49,8 @@ typedef struct {
   unit_t first, end;
 } extent_t;
 
-/* A zone that meets more obstacles does not grow any more: pages of the program's own, or of another library, that lie within it. */
+/* A zone that meets more obstacles does not grow any more: pages of the program's own, or of another library,
+ * that lie within it. */
 enum { ZONE_EXTENTS_MOST = 64 };
 
 typedef struct {
@@ -78,7 +79,8 @@ bool zone_is_free(unit_t unit);
 /* The best free run that holds `units` at that alignment, and where they would lie in
  * it; 0 if there is none. */
 unit_t zone_find(zone_id_t zone, size_t units, size_t align_units);
-/* How far an extent is mapped, by number: beyond its end, if it is the last. The words and SuperSlabs of those units are zero. */
+/* How far an extent is mapped, by number: beyond its end, if it is the last. The words and SuperSlabs of those
+ * units are zero. */
 unit_t zone_mapped_to(zone_id_t zone, size_t extent);
 /* How many units of the zone exist and are not free. What is being purged counts, too. */
 size_t zone_used_units(zone_id_t zone);

@@ -79,7 +79,8 @@ HAK_INLINE unsigned log2_floor(size_t n) { return 63u - (unsigned)__builtin_clzl
 HAK_INLINE uint32_t bit_range32(unsigned from, unsigned count) {
   return count == 0 ? 0 : (UINT32_MAX >> (32 - count)) << from;
 }
-/* Whether a time of which the lower half is known, in milliseconds, is not after `until_ms`; there are no more than 24 days between. */
+/* Whether a time of which the lower half is known, in milliseconds, is not after `until_ms`; there are no more
+ * than 24 days between. */
 HAK_INLINE bool ms_is_until(uint32_t ms, uint64_t until_ms) { return (int32_t)((uint32_t)until_ms - ms) >= 0; }
 
 /* ---- Atomics -------------------------------------------------------------

@@ -18,11 +18,12 @@
 
 HAK_C_BEGIN
 
-/* The block's first line on its way into the cache: a hint, of which nobody waits for the end, and that any address, NULL
- * included, can be given. Who is handed a block writes to it at once, and would wait for memory. */
+/* The block's first line on its way into the cache: a hint, of which nobody waits for the end, and that any
+ * address, NULL included, can be given. Who is handed a block writes to it at once, and would wait for memory. */
 HAK_INLINE void slots_prefetch(const void *block) { __builtin_prefetch(block); }
 
-/* The newest block; NULL when there is none. The one below it is prefetched, as it is the next unless something is pushed. */
+/* The newest block; NULL when there is none. The one below it is prefetched, as it is the next unless something
+ * is pushed. */
 HAK_INLINE void *slots_pop(void ***top) {
   void **slot = *top, *block = *slot;
   if (HAK_LIKELY(block != NULL)) {

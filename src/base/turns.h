@@ -1,9 +1,9 @@
 /*
  * Turns: of many who pass, one in so many does something.
  *
- * Not each eighth, say: a program that does the same things over and over again would keep in step with that, and the one
- * thing that matters never have its turn. The multiples of the golden ratio, modulo 1, keep in step with nothing, and lie
- * evenly (H. Weyl, 1916).
+ * Not each eighth, say: a program that does the same things over and over again would keep in step with that,
+ * and the one thing that matters never have its turn. The multiples of the golden ratio, modulo 1, keep in step
+ * with nothing, and lie evenly (H. Weyl, 1916).
  *
  * SPDX-License-Identifier: MIT
  */

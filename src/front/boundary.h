@@ -22,10 +22,11 @@ void *boundary_refill(unsigned size_class, bool *is_zero);
  * word is another's. `word` is the block's, its kind a class. */
 void boundary_free(void *block, uint32_t word);
 
-/* Whether another's block of a class that travels (slab/depot.h) stays here: where its magazine does, or the thread has
- * no other block that it could hand out next, unless it would share its lines. Else it goes home, so that a thread that was handed some once does not have
- * them for ever: it takes time at each free to tell them from its own, most of all where nobody can foretell which it is.
- * A hint: who claims the owner changes its slabs meanwhile. */
+/* Whether another's block of a class that travels (slab/depot.h) stays here: where its magazine does, or the
+ * thread has no other block that it could hand out next, unless it would share its lines. Else it goes home, so
+ * that a thread that was handed some once does not have them for ever: it takes time at each free to tell them
+ * from its own, most of all where nobody can foretell which it is. A hint: who claims the owner changes its
+ * slabs meanwhile. */
 static inline HAK_LOOKS_ON bool boundary_keeps(const heap_t *heap, unsigned size_class) {
   return depot_serves(size_class) &&
          (heap->magazines[size_class].travels > 0 ||

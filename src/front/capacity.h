@@ -31,19 +31,21 @@ enum {
 /* Of a thread's share, those of tiny and mid blocks: four times what of its slabs was out lately, and this at least. */
 #define SMALL_FLOOR_BYTES HAK_MIB(16)
 size_t capacity_small(size_t out_bytes);
-/* Beyond how many threads even the first magazines are much; and beyond how many, what each has at hand of every size. */
+/* Beyond how many threads even the first magazines are much; and beyond how many, what each has at hand of
+ * every size. */
 enum { FEW_THREADS = 128, SOME_THREADS = 16 };
 
 /* What all magazines of one of so many threads may hold, in bytes of blocks. */
 size_t capacity_budget(size_t threads, bool is_attended);
 
-/* What those of large blocks may hold of it: of a lone thread four times what is out; of several, whose blocks serve each
- * other, as much as is out, all threads' taken together, of which `others_bytes` are others'. And where `resident` of
- * `looked_at` units are resident, at least the floor in resident memory. `wide_bytes` are out or in magazines. */
+/* What those of large blocks may hold of it: of a lone thread four times what is out; of several, whose blocks
+ * serve each other, as much as is out, all threads' taken together, of which `others_bytes` are others'. And
+ * where `resident` of `looked_at` units are resident, at least the floor in resident memory. `wide_bytes` are
+ * out or in magazines. */
 size_t capacity_large(size_t wide_bytes, size_t others_bytes, size_t floor_bytes, unsigned looked_at,
                       unsigned resident);
-/* The floor of one of so many threads: what others have left of LARGE_FLOOR_BYTES, and no less than its share of that and
- * LARGE_FLOOR_LEAST_BYTES. */
+/* The floor of one of so many threads: what others have left of LARGE_FLOOR_BYTES, and no less than its share
+ * of that and LARGE_FLOOR_LEAST_BYTES. */
 #define LARGE_FLOOR_BYTES HAK_MIB(4)
 #define LARGE_FLOOR_LEAST_BYTES HAK_MIB(1)
 size_t capacity_large_floor(size_t threads, size_t others_bytes);

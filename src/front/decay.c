@@ -75,7 +75,7 @@ void decay_now(heap_t *heap, bool may_purge) {
   if ((uint32_t)now_ms == heap->looked_ms) return; /* the clock moves on every few milliseconds */
   heap->looked_ms = (uint32_t)now_ms;
   decay_magazines(heap, now_ms);
-  /* Where there is more of it the next boundary looks, too: a thread that comes here some times a second would take a minute for
-   * what was half a gigabyte. */
+  /* Where there is more of it the next boundary looks, too: a thread that comes here some times a second would
+   * take a minute for what was half a gigabyte. */
   if (may_purge && give_back(heap, now_ms)) heap->events |= DECAY_EVERY - 1;
 }

@@ -16,7 +16,8 @@ HAK_C_BEGIN
  * small malloc should; only frees do that. */
 void decay_now(heap_t *heap, bool may_purge);
 
-/* Called at each batch boundary; looks at the clock at every 16th, and at the next one after there was something to give back. */
+/* Called at each batch boundary; looks at the clock at every 16th, and at the next one after there was
+ * something to give back. */
 enum { DECAY_EVERY = 16 };
 HAK_INLINE void decay_step(heap_t *heap, bool may_purge) {
   if (HAK_UNLIKELY(++heap->events % DECAY_EVERY == 0)) decay_now(heap, may_purge);

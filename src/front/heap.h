@@ -129,16 +129,17 @@ extern __thread heap_t *the_heap __attribute__((tls_model("initial-exec")));
 
 /* ---- The fast path ------------------------------------------------------------*/
 
-/* Above tiny classes the newest block, too, is worth taking from a thread that sleeps, so a pop of the fast path says by the top
- * beforehand that it may be gone (strip.h). */
+/* Above tiny classes the newest block, too, is worth taking from a thread that sleeps, so a pop of the fast
+ * path says by the top beforehand that it may be gone (strip.h). */
 HAK_INLINE bool magazine_lowers_first(size_t size_class) { return size_class >= TINY_CLASS_COUNT; }
 
-/* A block of the class from the magazine; NULL when it is empty. On the fast path of tiny classes alone; in the slow paths,
- * during which nobody claims the owner, of any. */
+/* A block of the class from the magazine; NULL when it is empty. On the fast path of tiny classes alone; in the
+ * slow paths, during which nobody claims the owner, of any. */
 HAK_INLINE void *magazine_pop(heap_t *heap, size_t size_class) { return slots_pop(&heap->top[size_class]); }
 
-/* The same of a class above tiny: the top is lowered, and then it is looked whether the block is gone. An empty magazine's top stays
- * as it is: it may be everybody's. Relaxed, and with the compiler's order alone: the other side's membarriers order it. */
+/* The same of a class above tiny: the top is lowered, and then it is looked whether the block is gone. An empty
+ * magazine's top stays as it is: it may be everybody's. Relaxed, and with the compiler's order alone: the other
+ * side's membarriers order it. */
 HAK_INLINE void *magazine_pop_above_tiny(heap_t *heap, size_t size_class) {
   void ***top = &heap->top[size_class], **slot = *top, *block = __atomic_load_n(slot, __ATOMIC_RELAXED);
   if (HAK_UNLIKELY(block == NULL)) return NULL;

@@ -15,10 +15,11 @@
 
 #include <string.h>
 
-/* What a class has borrowed, in parts of 255: a block that had come back; one that is in use beside all
- * others. When it has come back, what a mid class has borrowed serves the coarse one alone, and it is
- * kilobytes: so it counts more. Where more threads had a heap at once than SOME_THREADS, a tiny class may borrow for longer: its
- * slabs would be a page for each of them. Where threads share slabs, all that it borrows counts as if it had come back. */
+/* What a class has borrowed, in parts of 255: a block that had come back; one that is in use beside all others.
+ * When it has come back, what a mid class has borrowed serves the coarse one alone, and it is kilobytes: so it
+ * counts more. Where more threads had a heap at once than SOME_THREADS, a tiny class may borrow for longer: its
+ * slabs would be a page for each of them. Where threads share slabs, all that it borrows counts as if it had
+ * come back. */
 enum { BORROWED_MOST = 255, BORROWED_AGAIN = 5, BORROWED_ANEW = 12, BORROWED_MID_AGAIN = 12, BORROWED_MID_ANEW = 36 };
 enum { BORROWED_AMONG_SOME = 2 };
 /* Where threads share slabs, each visits the batch boundary so often with a class, or as often as a block has bytes. */
@@ -150,12 +151,13 @@ HAK_INLINE bool borrows(heap_t *heap, unsigned size_class, unsigned coarse, bool
   return true;
 }
 
-/* Where there are many threads that is much for each of them, too: a page for each block that stays in use or in a
- * magazine. So where there are more than FEW_THREADS, they share slabs, from which the pool lends blocks. To free one of
- * these takes the slow path. It stays in the magazine, which does not grow meanwhile: what one thread has at hand
- * another one has to take from the next page. All that costs time, so a thread that has come here often, and works rather than waits, gets slabs of
- * its own: the larger the blocks, the more pages, and the later. From 66 threads on, 2000 that wait had 102 to 106 MiB,
- * instead of 117 to 121, but threads that work would pay for it in programs that have no more than these. */
+/* Where there are many threads that is much for each of them, too: a page for each block that stays in use or
+ * in a magazine. So where there are more than FEW_THREADS, they share slabs, from which the pool lends blocks.
+ * To free one of these takes the slow path. It stays in the magazine, which does not grow meanwhile: what one
+ * thread has at hand another one has to take from the next page. All that costs time, so a thread that has come
+ * here often, and works rather than waits, gets slabs of its own: the larger the blocks, the more pages, and
+ * the later. From 66 threads on, 2000 that wait had 102 to 106 MiB, instead of 117 to 121, but threads that
+ * work would pay for it in programs that have no more than these. */
 bool magazines_may_have_shared(void) { return HAK_UNLIKELY(pool_owner_count() > FEW_THREADS); }
 static bool threads_share(void) { return magazines_may_have_shared() && pool_attached_count() > FEW_THREADS; }
 static size_t shared_visits(unsigned size_class) {
@@ -233,7 +235,8 @@ static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool may
     before[c - size_class] = magazine_count(heap, c);
   }
   void *block = refill(heap, size_class, may_share, is_zero);
-  /* Not by its word: one that was freed twice may be a block of another class by now. A magazine that stood in has one less. */
+  /* Not by its word: one that was freed twice may be a block of another class by now. A magazine that stood in
+   * has one less. */
   unsigned served = size_class;
   for (unsigned c = size_class + 1; c <= last; c++)
     if (magazine_count(heap, c) < before[c - size_class]) served = c;
@@ -310,7 +313,8 @@ static HAK_NOINLINE void send(heap_t *heap, unsigned size_class, size_t count) {
   else flush(heap, size_class, count, true);
 }
 
-/* Whether a full magazine is not to grow for the sake of its blocks' order, and is brought back to a fair batch by and by. */
+/* Whether a full magazine is not to grow for the sake of its blocks' order, and is brought back to a fair batch
+ * by and by. */
 static bool stays_short(heap_t *heap, unsigned size_class) {
   if (HAK_LIKELY(!order_is_lost(heap, size_class))) return false;
   if (heap->magazines[size_class].capacity > BATCH_CAPACITY) magazine_shrink(heap, size_class);

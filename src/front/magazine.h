@@ -1,11 +1,11 @@
 /*
  * Magazines at the batch boundary: refill, overflow and capacity.
  *
- * Capacity adapts to what the program does. A magazine that runs full after it
- * ran empty oscillates: half of it travels to the slabs and back each time; it
- * is doubled, and the oscillation ends, but for those whose blocks would get out
- * of order (order.h). One that runs empty again and again grows to a fair batch. All capacity together is bounded by a budget in bytes
- * (the first arrays of small classes are not asked for theirs). What is not used for a second shrinks (decay.h).
+ * Capacity adapts to what the program does. A magazine that runs full after it ran empty oscillates: half of it
+ * travels to the slabs and back each time; it is doubled, and the oscillation ends, but for those whose blocks
+ * would get out of order (order.h). One that runs empty again and again grows to a fair batch. All capacity
+ * together is bounded by a budget in bytes (the first arrays of small classes are not asked for theirs). What
+ * is not used for a second shrinks (decay.h).
  *
  * The heap's own thread calls these, between thread_enter and thread_leave.
  *

@@ -1,8 +1,8 @@
 /* See order.h. SPDX-License-Identifier: MIT */
 #include "order.h"
 
-/* Of the newest blocks so many are looked at, one in STEP. They are in order if no more than one in ROW of them lies farther from the
- * one before than SPAN blocks do. */
+/* Of the newest blocks so many are looked at, one in STEP. They are in order if no more than one in ROW of them
+ * lies farther from the one before than SPAN blocks do. */
 enum { LOOKS = 16, STEP = 4, ROW = 2, SPAN = 8 };
 static_assert((int)LOOKS * STEP < (int)BATCH_CAPACITY, "a full magazine has one more, or slot 0");
 

@@ -114,9 +114,10 @@ static bool event_number_take(uint64_t *number) {
   } while (!atomic64_cas_relaxed(&event_count, number, *number + 1));
   return true;
 }
-/* Takes a stack's. Where all have been read it is that of the first place again, and those before it are nobody's: so no more
- * places are ever touched than wait for the reader at a time. `stacks_begun`, which may be older: everything before it
- * was read, or is nobody's. Acquire: as above, and pairs with the release of who has seen that. */
+/* Takes a stack's. Where all have been read it is that of the first place again, and those before it are
+ * nobody's: so no more places are ever touched than wait for the reader at a time. `stacks_begun`, which may be
+ * older: everything before it was read, or is nobody's. Acquire: as above, and pairs with the release of who
+ * has seen that. */
 static bool stack_number_take(uint64_t *number) {
   static atomic64 stacks_begun;
   uint64_t was = atomic64_load_relaxed(&stack_count), drained;

@@ -14,10 +14,10 @@
  *           hot has its counts in a few cache lines
  *
  * Invariant: a number n is taken when everything up to n - places has been read, so whoever has it writes the
- * place n % places alone: n + 1 in `number` says that it is complete. Stacks' numbers have gaps. A reader that gives up on a place whose
- * writer sleeps breaks that, so who finds a place busy (RECORD_BUSY) leaves it alone, and is dropped.
- * An event of a free is numbered before the block can be had again, so of the same address events come
- * in the order in which things happened.
+ * place n % places alone: n + 1 in `number` says that it is complete. Stacks' numbers have gaps. A reader that
+ * gives up on a place whose writer sleeps breaks that, so who finds a place busy (RECORD_BUSY) leaves it alone,
+ * and is dropped. An event of a free is numbered before the block can be had again, so of the same address
+ * events come in the order in which things happened.
  *
  * Who wants samples says so in `record_control`, from outside or in here, and says again and
  * again that it is there still. When it has not for RECORD_LEASE_MS, nobody wants them any more.

@@ -9,8 +9,9 @@
 #include "bell.h"
 #include "capacity.h"
 
-/* Of the blocks that may be looked at again, one in so many is, by so many pages; the last units count. Of more than a few
- * threads each looks at fewer: to look takes a lock of all mappings, for which whoever maps some waits. */
+/* Of the blocks that may be looked at again, one in so many is, by so many pages; the last units count. Of more
+ * than a few threads each looks at fewer: to look takes a lock of all mappings, for which whoever maps some
+ * waits. */
 enum { LOOK_EVERY = 8, LOOK_THREADS = 4, PAGES = 2, UNITS_REMEMBERED = 1024 };
 
 /* That of the magazines of large blocks of heaps that are counted. Relaxed: a sum that is looked at as an estimate. */
@@ -93,7 +94,8 @@ size_t room_for_large_least(const heap_t *heap) {
   return capacity_large_floor(pool_attached_count(), others_bytes(heap));
 }
 
-/* Of the heap, which may be small blocks in the main, what is wide (dense.h) and needed: nothing counts large blocks alone. */
+/* Of the heap, which may be small blocks in the main, what is wide (dense.h) and needed: nothing counts large
+ * blocks alone. */
 size_t room_for_large(const heap_t *heap) {
   size_t wide_bytes = min_size(dense_wide_units() << UNIT_SHIFT, arena_needed_bytes());
   size_t floor_bytes = room_for_large_least(heap);

@@ -9,8 +9,9 @@
  * rest, and would give out places that were never written to: so they hold what they can. Which
  * it is, pages of blocks show that the thread has freed.
  *
- * Of smaller blocks a thread whose sizes drift would come to hold its share of the budget, however little is out. So there,
- * too, it is a few times what is out, of the blocks of its own slabs: the most of lately, as at the end of a batch nothing is.
+ * Of smaller blocks a thread whose sizes drift would come to hold its share of the budget, however little is
+ * out. So there, too, it is a few times what is out, of the blocks of its own slabs: the most of lately, as at
+ * the end of a batch nothing is.
  *
  * The heap's own thread calls these, between thread_enter and thread_leave, unless said otherwise.
  *
@@ -30,8 +31,8 @@ void room_age(heap_t *heap);
 /* A magazine's capacity has changed. */
 void room_note(heap_t *heap, unsigned size_class, size_t more_bytes);
 
-/* What all magazines of a heap may hold, in bytes of blocks, if one of that class grows by so much; what those of large ones
- * may, and in any case. Large ones have a bound of their own. */
+/* What all magazines of a heap may hold, in bytes of blocks, if one of that class grows by so much; what those
+ * of large ones may, and in any case. Large ones have a bound of their own. */
 size_t room_in_all(heap_t *heap, unsigned size_class, size_t more_bytes);
 size_t room_for_large(const heap_t *heap);
 size_t room_for_large_least(const heap_t *heap);

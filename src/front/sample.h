@@ -2,32 +2,35 @@
  * Which allocations are samples: each byte that a thread is given of a class is one with the
  * same chance, and the block that it lies in is recorded (record.h).
  *
- * The fast path knows nothing of it. What is put into a magazine, by a free or a refill, will be given out once, and
- * whether it will be a sample then is drawn as it is put there: `left` of its class go by, and the next one is. In the slot of
- * that one is a NULL, the "trap", and its block is kept `aside`. The pop that reads the NULL takes the slow path, as where the
- * magazine is empty, and is the sample.
+ * The fast path knows nothing of it. What is put into a magazine, by a free or a refill, will be given out
+ * once, and whether it will be a sample then is drawn as it is put there: `left` of its class go by, and the
+ * next one is. In the slot of that one is a NULL, the "trap", and its block is kept `aside`. The pop that reads
+ * the NULL takes the slow path, as where the magazine is empty, and is the sample.
  *
  *        slots[0]  slots[1] … slots[trap]  …  slots[n]
  *          NULL     oldest      NULL           newest
  *                               aside          ^ top
  *
- * So while a thread samples, the number that its frees compare with is no owner's (HEAP_SAMPLES in `id_word`): every free
- * takes the slow path, which pushes and counts (sample_free_quickly). There frees of samples are noticed, too.
+ * So while a thread samples, the number that its frees compare with is no owner's (HEAP_SAMPLES in `id_word`):
+ * every free takes the slow path, which pushes and counts (sample_free_quickly). There frees of samples are
+ * noticed, too.
  *
- * A magazine has one trap at the most: the newest. Chance has no memory, so of older blocks it can be drawn again, and has to be
- * when that trap is gone, as nobody could know what had been drawn for them. What is flushed takes what was drawn for it along.
- * Each block in a magazine takes the same slot as ever, so samples change nothing of what is cached.
+ * A magazine has one trap at the most: the newest. Chance has no memory, so of older blocks it can be drawn
+ * again, and has to be when that trap is gone, as nobody could know what had been drawn for them. What is
+ * flushed takes what was drawn for it along. Each block in a magazine takes the same slot as ever, so samples
+ * change nothing of what is cached.
  *
  * Invariant, for each class of a heap that samples, outside of the slow paths:
  *   trap > 0:   slots[trap] = NULL, aside is its block; no block above it will be a sample
  *   trap = 0:   no slot but the first is NULL; none will be a sample
- * In one that does not any more, trap <= 0. In the slow paths, whoever changes a magazine but by flushing holds it: between
- * sample_hold and sample_set the block is in its slot, and trap is negative. Both write so that a forked child finds the block
- * in the one place or the other: a trap above the newest block, or with another block in its slot than NULL, is none.
+ * n one that does not any more, trap <= 0. In the slow paths, whoever changes a magazine but by flushing holds
+ * it: between sample_hold and sample_set the block is in its slot, and trap is negative. Both write so that a
+ * forked child finds the block in the one place or the other: a trap above the newest block, or with another
+ * block in its slot than NULL, is none.
  *
- * A thread begins and ends by itself, at its next slow path. Who wants samples from outside stores
- * what it wants (record_control) and then sets the highest byte of each heap's id_word, which sends
- * the thread's next free there; a new thread looks when it gets its heap. Who wants none any more stores that. The thread ends
+ * A thread begins and ends by itself, at its next slow path. Who wants samples from outside stores what it
+ * wants (record_control) and then sets the highest byte of each heap's id_word, which sends the thread's next
+ * free there; a new thread looks when it gets its heap. Who wants none any more stores that. The thread ends
  * where a sample would be due, or before, in a slow path.
  *
  * The calls are the owning thread's, or those of who stands in for it (owner.h).
@@ -67,8 +70,8 @@ bool sample_popped(heap_t *heap, unsigned size_class);
 /* The oldest `count` have gone. */
 void sample_flushed(heap_t *heap, unsigned size_class, size_t count);
 
-/* Pushes a block that will be no sample. false: it may be one, or the magazine is full, or the heap does not sample; nothing was
- * done. A forked child may see the push without its count; it does not sample. */
+/* Pushes a block that will be no sample. false: it may be one, or the magazine is full, or the heap does not
+ * sample; nothing was done. A forked child may see the push without its count; it does not sample. */
 HAK_INLINE bool sample_push(heap_t *heap, void *block, size_t size_class) {
   uint32_t *left = &heap->sampler->left[size_class];
   if (HAK_UNLIKELY(*left == 0) || HAK_UNLIKELY(!magazine_push(heap, size_class, block))) return false;

@@ -52,7 +52,8 @@ bool strip_now(owner_t *owner);
  * counted in what all threads' may hold, either (room.h); of all, if it has used none. */
 bool strip_if_unused(owner_t *owner);
 
-/* Puts magazines in order that were stripped, and counts those of large blocks again. The calling thread is the owning one. */
+/* Puts magazines in order that were stripped, and counts those of large blocks again. The calling thread is the
+ * owning one. */
 void strip_mend(heap_t *heap);
 
 HAK_C_END

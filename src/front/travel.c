@@ -7,11 +7,12 @@
 #include "../slab/remote.h"
 #include "capacity.h"
 
-/* Until its thread's second round of decay_now after it ran full of another's blocks, or the first after it was served by
- * the depot for want of own ones. */
+/* Until its thread's second round of decay_now after it ran full of another's blocks, or the first after it was
+ * served by the depot for want of own ones. */
 enum { TRAVELS_SERVED = 1, TRAVELS_FULL = 2 };
 
-/* Of a thread's newest blocks so many tell whether it exchanges any: then half of them may be others', or all but a few. */
+/* Of a thread's newest blocks so many tell whether it exchanges any: then half of them may be others', or all
+ * but a few. */
 enum { LOOKS = 16 };
 
 bool travel_is_wanted(const heap_t *heap, unsigned size_class) {

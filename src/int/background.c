@@ -85,22 +85,22 @@ static bool visit(void) {
   return worked > 0 || steps == PART_STEPS;
 }
 
-/* Beside this one there is one thread, or none: the first of a process counts until all
- * have ended. Where the system does not say how many there are, as under a filter that hides others, those count that have a heap:
- * of one that is to get its own later this one may be gone then, until the next thread is started. And if the first one
- * has ended it is better not to stay. */
+/* Beside this one there is one thread, or none: the first of a process counts until all have ended. Where the
+ * system does not say how many there are, as under a filter that hides others, those count that have a heap: of
+ * one that is to get its own later this one may be gone then, until the next thread is started. And if the
+ * first one has ended it is better not to stay. */
 static bool is_alone(void) {
   uint32_t count = os_thread_count();
   return count != 0 ? count <= 2 : thread_leader_has_ended() || pool_attached_count() <= 1;
 }
 
-/* Whether the program has started a thread since this was asked last: one that has come and gone between two looks has been
- * company, and may have left much. */
+/* Whether the program has started a thread since this was asked last: one that has come and gone between two
+ * looks has been company, and may have left much. */
 static bool asks_for_news(void) { return atomic32_exchange_seq(&background.has_news, 0) != 0; }
 
-/* Whether more is to come: it was rung, a thread is not idle yet, or more is dirty than was at the last look. What has become so
- * goes after a second, and may be our own doing, or a refill's, for which nobody rings. Not whether anything is dirty: the
- * system may refuse to take it. */
+/* Whether more is to come: it was rung, a thread is not idle yet, or more is dirty than was at the last look.
+ * What has become so goes after a second, and may be our own doing, or a refill's, for which nobody rings. Not
+ * whether anything is dirty: the system may refuse to take it. */
 static bool goes_on(bool was_rung, size_t *dirty) {
   size_t before = *dirty;
   *dirty = arena_usage().dirty;
@@ -143,8 +143,8 @@ static void attend_no_more(void) {
   if (!os_has_confined_itself() && !thread_leader_has_ended()) arena_purge_fallen();
 }
 
-/* Whether it is over. The program may start a thread just now and find that we run. So we
- * count its threads once more when we have said that we do not, and then ask whether there was one that has ended already:
+/* Whether it is over. The program may start a thread just now and find that we run. So we count its threads
+ * once more when we have said that we do not, and then ask whether there was one that has ended already:
  * sequentially consistent, as the look in background_start, which comes after the thread has been started. */
 static bool ends(void) {
   bell_leave();
@@ -175,8 +175,8 @@ static bool was_refused_lately(void) {
   return refused_ms != 0 && os_now_ms() - refused_ms < REFUSED_MS; /* not if the clock has gone back */
 }
 
-/* A child that a bare clone(2) has made has what its parent knew, and no thread but its own. The one that puts its number
- * in forgets it, once; until then it seems to run, so nobody starts one that would be forgotten. */
+/* A child that a bare clone(2) has made has what its parent knew, and no thread but its own. The one that puts
+ * its number in forgets it, once; until then it seems to run, so nobody starts one that would be forgotten. */
 static void notice_bare_child(void) {
   uint32_t here = os_process_id(), known = atomic32_load_relaxed(&background.process_id);
   if (known != here && atomic32_cas_acq_rel(&background.process_id, &known, here) && known != 0) {

@@ -10,11 +10,11 @@
  * wakes every ten seconds, to see whether it is alone: when the program has been down to one
  * thread for two seconds, and has started none meanwhile, it ends, and is started again with the next.
  *
- * All signals are blocked in it. It is not there in a forked child until that starts a
- * thread. Where there is none (programs with one thread, static programs, threads that are
- * started otherwise than by pthread_create and thrd_create, where it cannot be started, where the program has installed a
- * filter of system calls, with HAKMEM_INT=inline) the program's threads do its work at batch boundaries. Where
- * it comes round they leave it all but their own magazines and slabs.
+ * All signals are blocked in it. It is not there in a forked child until that starts a thread. Where there is
+ * none (programs with one thread, static programs, threads that are started otherwise than by pthread_create
+ * and thrd_create, where it cannot be started, where the program has installed a filter of system calls, with
+ * HAKMEM_INT=inline) the program's threads do its work at batch boundaries. Where it comes round they leave it
+ * all but their own magazines and slabs.
  *
  * SPDX-License-Identifier: MIT
  */

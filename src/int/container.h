@@ -9,9 +9,10 @@
  * there is another thread by then, nobody looks; neither with HAKMEM_INT=inline or off, nor where the
  * program has installed a filter of system calls.
  *
- * A look takes a tenth of a millisecond, too much for each start of a program. But under a filter that was in force at the
- * start and hides whether there are others by now (os_hides_filters) that is the only moment to open files: the
- * loader has just opened some, beside other threads as well, if it has loaded this library late. Those of a static program have been opened by nobody, so there nobody looks.
+ * A look takes a tenth of a millisecond, too much for each start of a program. But under a filter that was in
+ * force at the start and hides whether there are others by now (os_hides_filters) that is the only moment to
+ * open files: the loader has just opened some, beside other threads as well, if it has loaded this library
+ * late. Those of a static program have been opened by nobody, so there nobody looks.
  *
  * SPDX-License-Identifier: MIT
  */

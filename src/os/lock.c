@@ -86,8 +86,8 @@ typedef struct {
   uint32_t closed, missed; /* gates that this fork closed, and could not close: a bit each */
 } fork_t;
 enum { FORKS_MOST = 8 };
-/* Written by the forking thread while it holds the gates; the signal handlers of which may fork at any instruction. Such a
- * fork has the entry at the depth that it finds: one in use has to be below. */
+/* Written by the forking thread while it holds the gates; the signal handlers of which may fork at any
+ * instruction. Such a fork has the entry at the depth that it finds: one in use has to be below. */
 static struct {
   fork_t stack[FORKS_MOST];
   uint32_t depth;
@@ -102,8 +102,8 @@ static bool held_by_this_fork(void) {
 void gate_enter(hak_gate_t *gate) {
   if (!held_by_this_fork()) lock_acquire(&gate->lock);
 }
-/* A try a millisecond, of which `tries` are left. It sleeps, but never on the lock's word: a wake-up there is meant for one
- * that waits until it has the lock, and would be lost. */
+/* A try a millisecond, of which `tries` are left. It sleeps, but never on the lock's word: a wake-up there is
+ * meant for one that waits until it has the lock, and would be lost. */
 enum { TRY_MS = 1 };
 static bool acquire_if_soon(hak_lock_t *lock, int *tries) {
   for (; !acquire_within_spin(lock, thread_number()); --*tries) {

@@ -86,8 +86,8 @@ bool gate_enter_soon(hak_gate_t *gate);
  * thread until we have done something. About so long at the most. */
 bool gate_enter_within(hak_gate_t *gate, int milliseconds);
 void gate_leave(hak_gate_t *gate);
-/* Whether the calling thread is behind it, and not as one that forks: a signal handler has interrupted it there, and would wait
- * for itself. */
+/* Whether the calling thread is behind it, and not as one that forks: a signal handler has interrupted it
+ * there, and would wait for itself. */
 bool gate_is_mine(const hak_gate_t *gate);
 /* Whether a thread may sleep until the gate is open, which the calling thread holds. Relaxed:
  * a hint. */

@@ -132,7 +132,8 @@ os_mapped_t os_map_readable(void *at, size_t bytes, const char *name) {
 }
 
 #if defined(HAK_FAULT_INJECTION)
-/* One that fails alone does so as in older kernels: where all do, half of what is moved would be here and half there. */
+/* One that fails alone does so as in older kernels: where all do, half of what is moved would be here and half
+ * there. */
 static bool fault_of_a_mapping_over(void *at, size_t bytes) {
   if (!linux_fault_here()) return false;
   if (!linux_fault_is_sticky()) unmap(at, bytes);

@@ -16,8 +16,8 @@
 
 HAK_C_BEGIN
 
-/* Calls made so far, for the statistics (but `mincore`, for tests); monotonic, relaxed. Those that are refused, or cannot be
- * made under a filter, have a next best, which costs memory: os_purge, os_fence_all_threads, and
+/* Calls made so far, for the statistics (but `mincore`, for tests); monotonic, relaxed. Those that are refused,
+ * or cannot be made under a filter, have a next best, which costs memory: os_purge, os_fence_all_threads, and
  * what whoever starts a thread counts. */
 typedef struct {
   atomic64 mmap, munmap, madvise, mremap, mincore;
@@ -83,12 +83,12 @@ void os_refuse_huge_pages(void *at, size_t bytes);
  * libraries: a seccomp filter, which can be installed at any time, may end it for
  * one. The functions below ask this themselves. */
 bool os_is_unfiltered(void);
-/* Notes under which filter the process begins, as in many containers it does under one. To be called at the start, before another
- * thread runs and before os_prepare_fences. */
+/* Notes under which filter the process begins, as in many containers it does under one. To be called at the
+ * start, before another thread runs and before os_prepare_fences. */
 void os_note_filter(void);
-/* Whether the process has installed a filter since then, as far as that can be seen. Where it began under none, or nothing was
- * noted, any filter is its own. Where it began under one, it counts as having installed another once it may not gain privileges
- * any more, which comes before a filter. */
+/* Whether the process has installed a filter since then, as far as that can be seen. Where it began under none,
+ * or nothing was noted, any filter is its own. Where it began under one, it counts as having installed another
+ * once it may not gain privileges any more, which comes before a filter. */
 bool os_has_confined_itself(void);
 /* Whether nobody sees that: the process began under a filter, and was not to gain privileges from the beginning. */
 bool os_hides_filters(void);
@@ -134,8 +134,8 @@ bool os_thread_exists(uint32_t thread_id);
 /* Processor time that a thread of this process has used, in nanoseconds: as long as it is the
  * same the thread has not run. false: it is not known. */
 bool os_thread_time(uint32_t thread_id, uint64_t *ns);
-/* How many threads this process has. One that has ended while others go on counts if it was
- * the first. 0: nobody says so, as under a filter, but one that a dynamic program began under, and that does not hide others. */
+/* How many threads this process has. One that has ended while others go on counts if it was the first. 0:
+ * nobody says so, as under a filter, but one that a dynamic program began under, and that does not hide others. */
 uint32_t os_thread_count(void);
 /* Gives the calling thread a name, of at most 15 bytes, which debuggers and ps(1) show. A hint. */
 void os_name_thread(const char *name);

@@ -1,6 +1,6 @@
 /*
- * How a thread of the library's own is started: with the stack, the schedule and the processors that suit it, and not with
- * those of whoever starts it.
+ * How a thread of the library's own is started: with the stack, the schedule and the processors that suit it,
+ * and not with those of whoever starts it.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -17,9 +17,10 @@ HAK_C_BEGIN
 typedef int own_thread_create_fn(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
                                  void *argument);
 
-/* Starts a detached one by `create`: with a stack of so many bytes at the most, not with a realtime priority, and on the
- * processors of the process's first thread. Where that is refused, with what its starter has: thread-local variables may need a
- * larger stack, and the processors be others by now. Under a filter of system calls the latter two are the starter's. */
+/* Starts a detached one by `create`: with a stack of so many bytes at the most, not with a realtime priority,
+ * and on the processors of the process's first thread. Where that is refused, with what its starter has:
+ * thread-local variables may need a larger stack, and the processors be others by now. Under a filter of system
+ * calls the latter two are the starter's. */
 bool own_thread_start(own_thread_create_fn *create, size_t stack_bytes, void *(*body)(void *));
 /* The first that such a thread does. */
 void own_thread_begins(const char *name);

@@ -101,8 +101,8 @@ size_t cache_flush_whole(region_t *region, region_cache_t *cache) {
 
 /* ---- Bound to a region ---------------------------------------------------------------*/
 
-/* The stores' order is kept: the list is whole from its first cache on at every moment. So it is in a child that was forked
- * in between, of whose region `previous` is not to be trusted then. */
+/* The stores' order is kept: the list is whole from its first cache on at every moment. So it is in a child
+ * that was forked in between, of whose region `previous` is not to be trusted then. */
 static void link(region_t *region, region_cache_t *cache) {
   region_cache_t *first = region->caches;
   cache->previous = NULL;

@@ -56,8 +56,9 @@ HAK_INLINE bool region_free_fast(uint64_t handle, void *block) {
 /* As region_free for a block that has to be the region's. REGION_GONE and REGION_OTHER: nothing was done. */
 region_result_t region_free_of(uint64_t handle, void *block);
 
-/* REGION_OK: `*moved` is a block of the same region with the first bytes of the other, which has gone. REGION_AT_LIMIT and
- * REGION_NO_MEMORY: nothing has changed. REGION_OTHER: no block begins there, which has been reported. `bytes` > 0. */
+/* REGION_OK: `*moved` is a block of the same region with the first bytes of the other, which has gone.
+ * REGION_AT_LIMIT and REGION_NO_MEMORY: nothing has changed. REGION_OTHER: no block begins there, which has
+ * been reported. `bytes` > 0. */
 region_result_t region_realloc(void *block, uint32_t word, size_t bytes, void **moved);
 /* These look at a block that nobody else frees meanwhile. */
 size_t region_usable_size(const void *block, uint32_t word);

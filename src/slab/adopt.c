@@ -9,7 +9,8 @@
 #include "remote.h"
 #include "slab.h"
 
-/* Owners visited at a call, and slabs of each whose remote frees are collected; owners looked at for a slab of the class. */
+/* Owners visited at a call, and slabs of each whose remote frees are collected; owners looked at for a slab of
+ * the class. */
 enum { VISITS = 4, COLLECTS = 8, SEARCH_LOOKS = 64 };
 
 /* What of other nodes' pools is left alone, beside an eighth of what is in use. */
@@ -96,9 +97,10 @@ static bool adopt_on_others(const node_t *here, owner_t *owner, unsigned size_cl
   return false;
 }
 
-/* Nobody sleeps there for a slab or two. But where threads hand much over (spill.h), each that came by while the one
- * behind the gate has lost its processor would take as much anew. Who has waited in vain is not to wait for the next slab
- * again, nor is anybody else for a while: the one behind the gate may be stopped, until we have done something. */
+/* Nobody sleeps there for a slab or two. But where threads hand much over (spill.h), each that came by while
+ * the one behind the gate has lost its processor would take as much anew. Who has waited in vain is not to wait
+ * for the next slab again, nor is anybody else for a while: the one behind the gate may be stopped, until we
+ * have done something. */
 static bool enter_to_adopt(void) {
   enum { WAIT_MS = 100, IN_VAIN_MS = 1000 };
   static atomic64 rests_until_ms; /* relaxed: a hint */

@@ -86,8 +86,8 @@ size_t batch_borrow(owner_t *owner, unsigned size_class, void **blocks, size_t w
 
 /* ---- By way of the depot -----------------------------------------------------------*/
 
-/* Nobody looked at a block when it was put there, and it may have been freed twice. Where its slab has gone since it would
- * be handed out as what it is not: such ones are noted, and dropped. Returns how many are left. */
+/* Nobody looked at a block when it was put there, and it may have been freed twice. Where its slab has gone
+ * since it would be handed out as what it is not: such ones are noted, and dropped. Returns how many are left. */
 static size_t without_strays(unsigned size_class, void **blocks, size_t count) {
   size_t left = 0;
   for (size_t i = 0; i < count; i++) {
@@ -187,8 +187,8 @@ static size_t flush_strays(owner_t *owner, unsigned size_class, void *const *blo
   return row.count;
 }
 
-/* Of slabs that threads share, as many of the first blocks as are: home in one visit. Where the gate is shut, or the slab
- * is another's by now, or gone, by its remote bits. Returns how many. */
+/* Of slabs that threads share, as many of the first blocks as are: home in one visit. Where the gate is shut,
+ * or the slab is another's by now, or gone, by its remote bits. Returns how many. */
 static size_t flush_lent(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
   size_t lent = 1;
   while (lent < count && is_lent(owner, size_class, map_lookup(blocks[lent]))) lent++;

@@ -25,8 +25,9 @@ HAK_INLINE void bits_fill(unit_t slab, const size_class_t *c, size_t count) {
   if (c->capacity % 64 != 0) bits[whole] = ((uint64_t)1 << count % 64) - 1;
 }
 
-/* Takes `count` blocks of those that are free, which are as many at the least, those with the lowest addresses; the lowest
- * comes to lie just before `end`, the others below it. `from`: the first word that may have a bit. Returns what it is then. */
+/* Takes `count` blocks of those that are free, which are as many at the least, those with the lowest addresses;
+ * the lowest comes to lie just before `end`, the others below it. `from`: the first word that may have a bit.
+ * Returns what it is then. */
 HAK_INLINE unsigned bits_take(unit_t slab, const size_class_t *c, unsigned from, void **end, size_t count) {
   uint64_t *bits = the_map.free_bits[slab];
   void **lowest = end - count;

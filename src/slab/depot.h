@@ -56,8 +56,8 @@ HAK_INLINE bool depot_may_have(unsigned size_class) {
          (atomic64_load_relaxed(&depot_filled[size_class / 64]) >> size_class % 64 & 1) != 0;
 }
 
-/* Whether a block that was freed can be one of the class still, by its word: its slab is some owner's. If not, all of its
- * blocks were free meanwhile, so this one was freed twice. */
+/* Whether a block that was freed can be one of the class still, by its word: its slab is some owner's. If not,
+ * all of its blocks were free meanwhile, so this one was freed twice. */
 HAK_INLINE bool depot_may_hold(uint32_t word, unsigned size_class) {
   return word_owner(word) != 0 && word_kind(word) == size_class;
 }
@@ -71,14 +71,14 @@ size_t depot_take(unsigned size_class, void **blocks, size_t most);
 /* Sends all blocks to their slabs, by their remote bits: what is free there then may be collected. One that is free
  * already is noted as freed twice; error_settle is the caller's. */
 void depot_send_home(void);
-/* The same of what nobody has taken for a quarter of a second (profile_wait); of a bounded number and, when there was no
- * more, not before 50 ms have passed. Returns whether there was something. */
+/* The same of what nobody has taken for a quarter of a second (profile_wait); of a bounded number and, when
+ * there was no more, not before 50 ms have passed. Returns whether there was something. */
 bool depot_tick(uint64_t now_ms);
 
 /* How many blocks there are; a moment old, and not of one. */
 size_t depot_count(unsigned size_class);
-/* Aborts through HAK_CHECK unless what lies there are blocks of the class, in use as their slabs see them; where mistakes
- * do not end the program, there may be others. Nothing may be put or taken meanwhile. */
+/* Aborts through HAK_CHECK unless what lies there are blocks of the class, in use as their slabs see them;
+ * where mistakes do not end the program, there may be others. Nothing may be put or taken meanwhile. */
 void depot_check(void);
 
 extern const inspect_field_t depot_inspected[2];

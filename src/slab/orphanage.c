@@ -16,8 +16,8 @@ enum { COLLECTS = 8 };
 
 typedef bool to_spare_fn(unit_t slab);
 
-/* Of up to `looks` slabs of a class, from that one in the owner's list on, those that are to spare. Returns how many were
- * looked at. */
+/* Of up to `looks` slabs of a class, from that one in the owner's list on, those that are to spare. Returns how
+ * many were looked at. */
 static size_t hand_over(owner_t *owner, owner_t *to, unit_t slab, size_t looks, to_spare_fn *is_to_spare) {
   size_t looked = 0;
   for (unit_t next; slab != 0 && looked < looks; slab = next, looked++) {

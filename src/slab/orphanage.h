@@ -1,6 +1,6 @@
 /*
- * The orphanage: slabs that are no thread's, of what threads that sleep do not use, of what those at work have not used of
- * late (spill.h), and of what many threads share.
+ * The orphanage: slabs that are no thread's, of what threads that sleep do not use, of what those at work have
+ * not used of late (spill.h), and of what many threads share.
  *
  * They belong to an owner in no stack of the pool, so no thread that begins ever gets it; there is one for each node on
  * which it was needed. A thread adopts slabs from there (adopt) or, where there are many threads, is lent blocks of

@@ -37,8 +37,8 @@ void pool_settle(void);
  * The gate is held. */
 void pool_note(owner_t *owner);
 
-/* The owner of slabs that are no thread's (orphanage.h), on the node where that owner's thread needed a slab last; NULL if
- * there is none. The gate is held. */
+/* The owner of slabs that are no thread's (orphanage.h), on the node where that owner's thread needed a slab
+ * last; NULL if there is none. The gate is held. */
 owner_t *pool_orphanage(const owner_t *owner);
 /* Its number, 0 if there is none. Relaxed, and without the gate, as it says nothing of what is in its record. */
 uint32_t pool_orphanage_id(const owner_t *owner);

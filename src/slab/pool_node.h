@@ -5,9 +5,9 @@
  * the pool of the node on which its thread needed a slab last, and so do slabs that are disowned.
  * On a machine with one node all is nodes[0].
  *
- * Invariants: an owner that waits in a node's pool has that node in its record; what is counted to lie free there is the
- * sum of what is counted of these owners. For pool.c, pool_fork.c, adopt.c and pool_check.c alone. Guarded by the pool's
- * gate but for what is atomic, which is read without it, relaxed.
+ * Invariants: an owner that waits in a node's pool has that node in its record; what is counted to lie free
+ * there is the sum of what is counted of these owners. For pool.c, pool_fork.c, adopt.c and pool_check.c alone.
+ * Guarded by the pool's gate but for what is atomic, which is read without it, relaxed.
  *
  * SPDX-License-Identifier: MIT
  */

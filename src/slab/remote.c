@@ -46,11 +46,11 @@ static void announce(unit_t slab) {
   } while (slab_starts_shared(slab, word));
 }
 
-/* The slab was gone after we had put our bits there, or another is in its place whose
- * bitmap is shorter. In a right program its owner has collected them. Else the blocks were
- * free before, and as the slab may be made anew the bits must not stay: the owner looks
- * for them after it has said in the word that the slab is gone (unmake_slab), we take them
- * back after we have seen that. So the freer or the owner finds each, and only one of them. Returns those that are ours to report. */
+/* The slab was gone after we had put our bits there, or another is in its place whose bitmap is shorter. In a
+ * right program its owner has collected them. Else the blocks were free before, and as the slab may be made
+ * anew the bits must not stay: the owner looks for them after it has said in the word that the slab is gone
+ * (unmake_slab), we take them back after we have seen that. So the freer or the owner finds each, and only one
+ * of them. Returns those that are ours to report. */
 static HAK_COLD uint64_t take_back(unit_t slab, unsigned word, uint64_t bits) {
   /* Acquire: so that the look at the word comes after it. */
   uint64_t ours = atomic64_and_acquire(&the_map.remote_bits[slab][word], ~bits) & bits;
@@ -162,9 +162,10 @@ static bool make_outbox(owner_t *self) {
   return self->outbox != NULL;
 }
 
-/* Words of one slab, and of neighbouring slabs, mostly get different entries: of two thirds as many words in a row as there are entries 7
- * in 100 have the place of another one, over the shapes that slabs of the classes have, and 30 at the most, of blocks of 16 and 32 bytes; by
- * chance it would be 48. The factor is the best of 12 000: of the slab and of the word there is a fraction of a turn each. */
+/* Words of one slab, and of neighbouring slabs, mostly get different entries: of two thirds as many words in a
+ * row as there are entries 7 in 100 have the place of another one, over the shapes that slabs of the classes
+ * have, and 30 at the most, of blocks of 16 and 32 bytes; by chance it would be 48. The factor is the best of
+ * 12 000: of the slab and of the word there is a fraction of a turn each. */
 HAK_INLINE outbox_entry_t *entry_for(owner_t *self, unit_t slab, unsigned bitmap_word) {
   uint64_t place = slab | (uint64_t)bitmap_word << 32;
   return &self->outbox->entries[place * 0x7EF9BC8DB0A841E7 >> (64 - OUTBOX_ENTRIES_LOG2)];
@@ -206,16 +207,17 @@ static void note_eviction(owner_t *self) {
   if (self->evictions < EVICTIONS_MANY) self->evictions++;
 }
 
-/* The same where blocks of one owner are freed in no order, of more words than there are entries: most entries have to go before
- * they have a third block. */
+/* The same where blocks of one owner are freed in no order, of more words than there are entries: most entries
+ * have to go before they have a third block. */
 static void note_entry(owner_t *self, const outbox_entry_t *evicted) {
   uint64_t but_one = evicted->bits & (evicted->bits - 1);
   if ((but_one & (but_one - 1)) != 0) self->sparse = (uint16_t)(self->sparse - min_size(self->sparse, 2));
   else if (self->sparse < SCATTERED_MOST) self->sparse++;
 }
 
-/* Whether a block, or a row, goes to its slab at once, as another's entry is in its place: one of 16 takes that place
- * nevertheless, to see whether packing is in vain still. Not by the count of blocks: rows of 16 would leave its remainder as it is. */
+/* Whether a block, or a row, goes to its slab at once, as another's entry is in its place: one of 16 takes that
+ * place nevertheless, to see whether packing is in vain still. Not by the count of blocks: rows of 16 would
+ * leave its remainder as it is. */
 static bool goes_alone(owner_t *self) {
   return max_size(self->scattered, self->sparse) >= SCATTERED && ++self->alone % 16 != 0;
 }
@@ -227,9 +229,9 @@ static void deliver_alone(owner_t *self, unit_t slab, unsigned size_class, unsig
   deliver(slab, size_class, word, bits);
 }
 
-/* Where entries are in each other's way, most blocks take no more than this. Apart, so that the others pay nothing for
- * it, and with the place itself, which is in registers then: from memory the key would be one load of what two stores have
- * just written, for which a processor waits until they are done. */
+/* Where entries are in each other's way, most blocks take no more than this. Apart, so that the others pay
+ * nothing for it, and with the place itself, which is in registers then: from memory the key would be one load
+ * of what two stores have just written, for which a processor waits until they are done. */
 static HAK_NOINLINE bool deliver_quickly(owner_t *self, const outbox_entry_t *entry, slab_place_t place,
                                          unsigned size_class) {
   bool is_alone = entry->bits != 0 && !has_key(entry, key_of(place.slab, place.bitmap_word, size_class)) &&

@@ -52,12 +52,12 @@ HAK_C_BEGIN
  * owner. It waits in `self`'s outbox for others of the same word, unless that has been in vain lately. Reports an
  * address that starts no block, and a block that waits in the outbox already. */
 void remote_free(owner_t *self, void *address, uint32_t word);
-/* The same of `count` blocks of that class, which are `bits` of one word of a slab's bitmap. The slab is another owner's, or
- * was when somebody looked last. */
+/* The same of `count` blocks of that class, which are `bits` of one word of a slab's bitmap. The slab is
+ * another owner's, or was when somebody looked last. */
 void remote_free_row(owner_t *self, unsigned size_class, unit_t slab, unsigned word, uint64_t bits, size_t count);
-/* As remote_free where that only adds a bit to what the outbox holds of the same
- * word already, as most do, or sends the block alone; else, and where the owner is claimed (claim.h), does nothing and returns
- * false. The owner need not be busy: it is for a moment. Settles errors. */
+/* As remote_free where that only adds a bit to what the outbox holds of the same word already, as most do, or
+ * sends the block alone; else, and where the owner is claimed (claim.h), does nothing and returns false. The
+ * owner need not be busy: it is for a moment. Settles errors. */
 bool remote_free_quickly(owner_t *self, void *address, uint32_t word);
 /* As remote_free at once, without an outbox: for a thread that can have no heap. */
 void remote_free_directly(void *address, uint32_t word);

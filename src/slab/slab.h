@@ -50,8 +50,8 @@ bool slab_add(owner_t *owner, unsigned size_class);
 /* A fresh block of a single class; NULL if there is no memory. `is_zero`, if not NULL:
  * whether it reads as zero. */
 void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero);
-/* A listed slab of the class from which blocks may be taken, mostly the first one. 0: there is none, or a hard limit does not allow
- * that its pages are there again. */
+/* A listed slab of the class from which blocks may be taken, mostly the first one. 0: there is none, or a hard
+ * limit does not allow that its pages are there again. */
 HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first);
 HAK_INLINE unit_t slab_to_take(owner_t *owner, unsigned size_class) {
   unit_t first = owner->slabs[size_class];
@@ -91,7 +91,8 @@ HAK_INLINE unit_t slab_first_unit(unit_t unit, unsigned size_class) {
   HAK_ASSERT(size_class < SIZE_CLASS_COUNT);
   return unit & ~(unit_t)(size_class_is_single(size_class) ? 0 : size_classes[size_class].slab_units - 1);
 }
-/* Whether a slab of several blocks starts at the unit, whose word is `word`: others than its owner put remote bits there. */
+/* Whether a slab of several blocks starts at the unit, whose word is `word`: others than its owner put remote
+ * bits there. */
 HAK_INLINE bool slab_starts_shared(unit_t unit, uint32_t word) {
   unsigned kind = word_kind(word);
   return word_owner(word) != 0 && kind < MID_CLASS_END && slab_first_unit(unit, kind) == unit;

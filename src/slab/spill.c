@@ -17,8 +17,8 @@ static bool pass(unit_t first) {
   return was_passed;
 }
 
-/* Moves the hand, to a class that has slabs to spare and was not used since it was there last, or as far as it goes at a
- * time. Returns whether there is one. */
+/* Moves the hand, to a class that has slabs to spare and was not used since it was there last, or as far as it
+ * goes at a time. Returns whether there is one. */
 static bool find_unused(owner_t *owner) {
   for (int i = 0; i < CLASSES; i++) {
     owner->spill_class = (uint8_t)((owner->spill_class + 1) % MID_CLASS_END);

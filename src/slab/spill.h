@@ -1,15 +1,16 @@
 /*
  * Spill: what lies free in the slabs of a thread at work, and others have more use for.
  *
- * A thread whose sizes change has, of each size that it ever used, as much free in its slabs as it once had out of them; and so has
- * every other thread. What is used again within a second is not given back to the system, so all of that stays, though each
- * thread uses a few sizes at a time. So where much lies free, slabs of a class that the thread has not used for a while
- * go to the orphanage, all but one, and whoever needs one of the class adopts it from there (orphanage.h).
+ * A thread whose sizes change has, of each size that it ever used, as much free in its slabs as it once had out
+ * of them; and so has every other thread. What is used again within a second is not given back to the system,
+ * so all of that stays, though each thread uses a few sizes at a time. So where much lies free, slabs of a
+ * class that the thread has not used for a while go to the orphanage, all but one, and whoever needs one of the
+ * class adopts it from there (orphanage.h).
  *
- * "A while" is counted in batch boundaries, not in time: a thread that waits for a processor does nothing meanwhile, and
- * loses nothing. A hand goes round the classes (the clock algorithm), and leaves a mark at the first slab of each, of which
- * refills take their blocks. Where it finds that again, nothing was taken or put there meanwhile. Classes that come and go
- * faster than the hand does lose no slab.
+ * "A while" is counted in batch boundaries, not in time: a thread that waits for a processor does nothing
+ * meanwhile, and loses nothing. A hand goes round the classes (the clock algorithm), and leaves a mark at the
+ * first slab of each, of which refills take their blocks. Where it finds that again, nothing was taken or put
+ * there meanwhile. Classes that come and go faster than the hand does lose no slab.
  *
  * The functions are the owning thread's.
  *

@@ -31,8 +31,8 @@ HAK_NOINLINE void surplus_begin_now(owner_t *owner) {
 /* Returns the calls to the system that it took, about. */
 static size_t look(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
-  /* Again when half of those that are out have come back: where they do so in no order, most pages of small blocks become
-   * free with the last few. */
+  /* Again when half of those that are out have come back: where they do so in no order, most pages of small
+   * blocks become free with the last few. */
   unsigned out = r->slab.capacity - (unsigned)r->slab.free_count;
   r->slab.look_at = (uint16_t)(r->slab.capacity - out / 2);
   return purge_slab(owner, slab, TALLY_STRAINED);

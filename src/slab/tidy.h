@@ -42,8 +42,9 @@ typedef enum {
  * come often, and go on where the last one stopped; rounds over all owners begin 50 ms
  * apart. */
 tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip);
-/* Whether a thread that tidy_some has come by may be idle for some time yet before its owner is visited: for longer than a tenth of a
- * second, if it came back soon each time. Who calls that no more before then leaves such an owner as it is, perhaps for ever. */
+/* Whether a thread that tidy_some has come by may be idle for some time yet before its owner is visited: for
+ * longer than a tenth of a second, if it came back soon each time. Who calls that no more before then leaves
+ * such an owner as it is, perhaps for ever. */
 bool tidy_is_to_come(uint64_t now_ms);
 
 HAK_C_END

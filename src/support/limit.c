@@ -14,7 +14,8 @@ enum {
 
 atomic32 limit_passed, limit_any;
 
-/* Relaxed: see limit.h. Every run that comes or goes writes to `charged`, so nothing that is only read lies beside it. */
+/* Relaxed: see limit.h. Every run that comes or goes writes to `charged`, so nothing that is only read lies
+ * beside it. */
 static struct { atomic64 bytes; } __attribute__((aligned(HAK_CACHE_LINE))) charged;
 static atomic64 hard = {NONE}, look_at = {LOOK_BYTES};
 /* What was charged without slack when somebody watched last; from where on to squeeze. */

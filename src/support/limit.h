@@ -43,7 +43,8 @@ size_t limit_charged(void);
 bool limit_allows(size_t bytes);
 /* Whether there is a hard limit. */
 bool limit_is_hard(void);
-/* Whether the hard limit would allow so many bytes if nothing else were charged; any are allowed where there is none. */
+/* Whether the hard limit would allow so many bytes if nothing else were charged; any are allowed where there is
+ * none. */
 bool limit_could_ever_allow(size_t bytes);
 
 /* ---- Being near ------------------------------------------------------------------*/

@@ -1,6 +1,6 @@
 /*
- * Ends in a thread with the smallest stack that the GNU C library lets it have, 16 KiB on x86-64, after the C library's reports of the heap if "reports" is
- * asked for. Links nothing of hakmem.
+ * Ends in a thread with the smallest stack that the GNU C library lets it have, 16 KiB on x86-64, after the C
+ * library's reports of the heap if "reports" is asked for. Links nothing of hakmem.
  *
  * SPDX-License-Identifier: MIT
  */

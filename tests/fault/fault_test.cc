@@ -244,8 +244,8 @@ TEST(Fault, HugeBlocksMoveInPart) {
         20, {false});
 }
 
-/* What is refused leaves no gap in what was mapped before: the program's own mappings would come to lie there, or a look
- * at an address end it. */
+/* What is refused leaves no gap in what was mapped before: the program's own mappings would come to lie there,
+ * or a look at an address end it. */
 TEST(Fault, TheWindowStaysWhole) {
   for (bool is_held : {false, true})
     for (uint64_t nth = 1; nth < 40; nth++) {
@@ -517,7 +517,8 @@ TEST(Fault, RefusalsAreTold) {
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
 }
 
-/* As where all is locked: what has fallen would go before a fork, or for what is taken. Not each page is tried, nor each time. */
+/* As where all is locked: what has fallen would go before a fork, or for what is taken. Not each page is tried,
+ * nor each time. */
 TEST(Fault, WhatHasFallenIsNotTriedAgainAndAgain) {
   hak_test::Outcome outcome = hak_test::in_child([] {
     const auto refused = [] { return atomic64_load_relaxed(&os_calls.refused_purges); };

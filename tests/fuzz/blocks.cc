@@ -101,8 +101,8 @@ Request Machine::request_of(const Operation &o) {
 
 /* ---- Allocating ----------------------------------------------------------------------*/
 
-/* A call that asks for memory, while threads run together: before the model has its block, another may be refused for want
- * of what this one has got. */
+/* A call that asks for memory, while threads run together: before the model has its block, another may be
+ * refused for want of what this one has got. */
 class Machine::Asking {
  public:
   Asking(Machine &machine, std::size_t bytes, std::size_t alignment)

@@ -91,8 +91,9 @@ void resident(std::size_t most, std::size_t lost) {
 
 void child(std::size_t most) {
   constexpr std::size_t kLargest = 3000000;
-  /* The block that the worker has at the fork is nobody's in the child; so is one that is on its way back. So are
-   * those in its magazines, if it is in the middle of something: one of a size, each half as large again as the next. */
+  /* The block that the worker has at the fork is nobody's in the child; so is one that is on its way back. So
+   * are those in its magazines, if it is in the middle of something: one of a size, each half as large again as
+   * the next. */
   constexpr std::size_t kLost = 5 * (kLargest + kLargest / 4);
   std::atomic<bool> ends{false};
   std::thread worker([&] {

@@ -2,8 +2,8 @@
  * Loads libraries with dlopen and passes blocks between them and itself.
  *   loading_program PLUGIN late      loads, uses and unloads it again and again, with threads about
  *   loading_program PLUGIN foreign   loads it with a malloc of its own, and exchanges blocks
- *   loading_program PLUGIN own OTHER as foreign; the library's allocator must accept the program's blocks, and the library
- *                                    opens another
+ *   loading_program PLUGIN own OTHER as foreign; the library's allocator must accept the program's blocks,
+ *                                    and the library opens another
  *   loading_program PLUGIN deepbind  asks for a malloc of its own, which the library must not get
  * Prints "ok" and ends with status 0 when all was well.
  *

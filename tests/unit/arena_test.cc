@@ -523,7 +523,8 @@ TEST_F(Arena, WhatFallsWhileTimePassesHasFallenByAll) {
   give(run);
 }
 
-/* Of a program that works in rounds, which the first of them does not tell. What it does not want again goes by and by. */
+/* Of a program that works in rounds, which the first of them does not tell. What it does not want again goes by
+ * and by. */
 TEST_F(Arena, WhatWasInUseLatelyStaysForAMomentWhereSomebodyAttends) {
   constexpr size_t kUnits = 1000;
   uint64_t fell_ms = 0;

@@ -51,7 +51,8 @@ class Waiting {
   std::thread thread_;
 };
 
-/* Waits without using the allocator, until it is so twice in a row: what is being purged counts for nothing meanwhile. */
+/* Waits without using the allocator, until it is so twice in a row: what is being purged counts for nothing
+ * meanwhile. */
 template <typename Done> bool comes_true(Done done) {
   int in_a_row = 0;
   for (int tries = 0; tries < 100 && in_a_row < 2; tries++) {
@@ -93,7 +94,8 @@ size_t threads_seen() {
   return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
-/* In a process of one thread, another one frees 16 MiB again and again, so that they are kept, after so long, and ends. Whether they go. */
+/* In a process of one thread, another one frees 16 MiB again and again, so that they are kept, after so long,
+ * and ends. Whether they go. */
 bool what_was_freed_goes(int milliseconds) {
   std::vector<void *> blocks(4096);
   std::thread([&] {
@@ -214,8 +216,8 @@ TEST(Background, GivesBackWhatASleepingThreadDoesNotUse) {
 /* It falls asleep some two seconds after it was started, and would end when it is woken: several moments. */
 TEST(Background, LooksOnceMoreAtWhatTheLastThreadsHaveFreed) { expect_each(1600, 2500, 60, what_was_freed_goes); }
 
-/* Most of the first thread's blocks, 15 of 16 MiB, so that their slabs stay, which another one frees that comes and goes between two looks.
- * Before that our thread has been alone for so long. */
+/* Most of the first thread's blocks, 15 of 16 MiB, so that their slabs stay, which another one frees that comes
+ * and goes between two looks. Before that our thread has been alone for so long. */
 TEST(Background, LooksAfterAThreadThatItHasNotSeen) {
   if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
   expect_each(200, 2000, 120, [](int milliseconds) {
@@ -235,7 +237,8 @@ TEST(Background, LooksAfterAThreadThatItHasNotSeen) {
   });
 }
 
-/* Its owner is visited when it has been idle for 100 ms times a power of two: here for longer than there is anything else to do. */
+/* Its owner is visited when it has been idle for 100 ms times a power of two: here for longer than there is
+ * anything else to do. */
 TEST(Background, WaitsUntilAThreadIsIdleThatOftenCameBackSoon) {
   if (!os_fence_all_threads()) GTEST_SKIP() << "no membarrier here";
   static void *blocks[kBlocks];
@@ -250,7 +253,8 @@ TEST(Background, WaitsUntilAThreadIsIdleThatOftenCameBackSoon) {
   EXPECT_TRUE(comes_true([=] { return used_bytes() < before - kBlocks * kBytes / 10 * 9; })) << used_bytes();
 }
 
-/* As of a slab that goes at a refill, or at a visit of its own: while it is awake, some moments before it falls asleep. */
+/* As of a slab that goes at a refill, or at a visit of its own: while it is awake, some moments before it falls
+ * asleep. */
 TEST(Background, LooksAfterWhatBecomesDirtyWithoutARing) {
   expect_each(200, 1600, 140, [](int milliseconds) {
     constexpr size_t kUnits = HAK_MIB(16) >> UNIT_SHIFT;

@@ -58,7 +58,8 @@ TEST_F(Dense, MostlyFreeSlabsGetNone) {
   EXPECT_FALSE(Grows(84, 63.2)) << "what is new is in use, but a quarter of all only";
 }
 
-/* As in a heap that stays as large while the sizes of its blocks change: what is free was used, so it is resident anyhow. */
+/* As in a heap that stays as large while the sizes of its blocks change: what is free was used, so it is
+ * resident anyhow. */
 TEST_F(Dense, SoDoFreeSlabsThatWereFullOnce) {
   EXPECT_FALSE(Grows(80, 62, 62));
   EXPECT_TRUE(Grows(80, 62, 19.9));
@@ -250,7 +251,8 @@ TEST_F(WideBlocks, TheHeapThatWasTooSmallIsTheFirstWitness) {
   EXPECT_TRUE(GrowthGetsThem());
 }
 
-/* A program of arrays alone has little that is free in slabs. Where half of a small heap is such, that is what would become resident. */
+/* A program of arrays alone has little that is free in slabs. Where half of a small heap is such, that is what
+ * would become resident. */
 TEST_F(WideBlocks, EarnThemInASmallHeapThatIsMostlyTheirs) {
   constexpr size_t kSmall = HAK_MIB(40) / UNIT_BYTES;
   Uses(UNIT_BYTES, UNIT_BYTES);

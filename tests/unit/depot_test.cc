@@ -319,8 +319,8 @@ TEST(Travelling, EndsAfterAWhile) {
   EXPECT_EQ(the_heap->magazines[kOf1024].travels, 0);
 }
 
-/* A thread that was handed a few blocks once, frees them, and goes on alone: in the end all that comes and goes is its own,
- * and its magazine holds it, as if nobody had handed it anything. */
+/* A thread that was handed a few blocks once, frees them, and goes on alone: in the end all that comes and goes
+ * is its own, and its magazine holds it, as if nobody had handed it anything. */
 TEST(Travelling, WhoWorksAloneHoldsWhatComesAndGoes) {
   std::vector<void *> handed(20), blocks(100);
   std::thread([&] {
@@ -399,8 +399,8 @@ TEST(Travelling, WhoExchangesBlocksHoldsAFairBatch) {
   for (void *left : {own[kNewest], others[1], block}) hak_free(left);
 }
 
-/* Blocks of 256 B to 16 KiB go in a circle: what all threads have together follows what is live, not how long it goes on
- * or who has which blocks by chance. */
+/* Blocks of 256 B to 16 KiB go in a circle: what all threads have together follows what is live, not how long
+ * it goes on or who has which blocks by chance. */
 TEST(Travelling, ThreadsThatExchangeBlocksNeedNoMoreAndMore) {
   constexpr unsigned kThreads = 4, kSlots = 256;
   std::vector<std::atomic<void *>> ring(kSlots);

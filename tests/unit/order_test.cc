@@ -12,7 +12,8 @@ const unsigned kNodeClass = size_class_of(kNodeBytes);
 
 using hak_test::a_second_passes, hak_test::own_heap;
 
-/* Trees of blocks, of sizes that vary, of which the oldest is freed as a new one is made: each node after those below it. */
+/* Trees of blocks, of sizes that vary, of which the oldest is freed as a new one is made: each node after those
+ * below it. */
 class Queue {
  public:
   Queue(std::size_t trees, unsigned depth) : trees_(trees), depth_(depth) {}

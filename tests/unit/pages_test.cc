@@ -61,8 +61,8 @@ TEST(Pages, ClearingDropsWhatIsScatteredAndNotVeryFewNowAndThen) {
 namespace {
 constexpr size_t kPiece = 512; /* pages: long enough to be taken for what those before were */
 
-/* Clears so many pieces of which so many pages are used, one after the other; how many times the system was asked what is resident,
- * and how many pages are resident afterwards, of the last one. */
+/* Clears so many pieces of which so many pages are used, one after the other; how many times the system was
+ * asked what is resident, and how many pages are resident afterwards, of the last one. */
 struct Cleared {
   uint64_t asked;
   size_t resident;

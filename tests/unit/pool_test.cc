@@ -579,8 +579,8 @@ TEST_F(Pool, WhatWasFreedIntoEndedThreadsSlabsServesWhenMemoryIsShort) {
   for (auto &[owner, block] : others) staying.flush(20, block);
 }
 
-/* A signal handler that allocates though it may not, as programs do: where its thread was behind the pool's gate it would wait for
- * itself, and there is nothing worth that. */
+/* A signal handler that allocates though it may not, as programs do: where its thread was behind the pool's
+ * gate it would wait for itself, and there is nothing worth that. */
 TEST_F(Pool, WhoHasInterruptedItselfThereGetsNothingWhenMemoryIsShort) {
   AttachedOwner owner;
   auto outcome = hak_test::in_child([&] {

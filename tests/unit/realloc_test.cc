@@ -7,8 +7,9 @@
 #include <array>
 #include <cstring>
 
-/* A block that grows by a small step is copied to one that is larger than asked for. The size that was asked for is right
- * all the same, also for operator delete, which takes no block for one that was shrunk: a report would end the process. */
+/* A block that grows by a small step is copied to one that is larger than asked for. The size that was asked
+ * for is right all the same, also for operator delete, which takes no block for one that was shrunk: a report
+ * would end the process. */
 TEST(Realloc, WhatGrewAheadIsFreedByTheSizeAskedFor) {
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
     const std::size_t bytes = size_classes[c].block_bytes;
@@ -51,8 +52,8 @@ TEST(Realloc, AHugeBlockIsCutWhereItIsAndGrowsAgain) {
   hak_free(little);
 }
 
-/* Four at a time are filled, cut and kept, as buffers are that something was read into. The next ones do not fit into what was
- * cut off. */
+/* Four at a time are filled, cut and kept, as buffers are that something was read into. The next ones do not
+ * fit into what was cut off. */
 TEST(Realloc, WhereCutBlocksLeaveGapsTheyAreCopied) {
   constexpr std::size_t kBlocks = 40, kAtATime = 4, kWhole = 8 * hak_test::kMiB, kLeft = 3 * hak_test::kMiB;
   std::array<void *, kBlocks> blocks{};

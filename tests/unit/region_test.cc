@@ -355,8 +355,8 @@ Copies grow_two(std::uint64_t handle, std::size_t from, std::size_t to) {
   return copies;
 }
 
-/* Each copy makes room for an eighth more, rounded down to units: from 8 units to 32 there are 9 of a block at the most,
- * and else up to 24. All copies of a block are a sum of powers of 8/9. */
+/* Each copy makes room for an eighth more, rounded down to units: from 8 units to 32 there are 9 of a block at
+ * the most, and else up to 24. All copies of a block are a sum of powers of 8/9. */
 TEST_F(Region, BlocksThatGrowInTurnAreCopiedRarely) {
   Copies copies = grow_two(handle, 8 * UNIT_BYTES, 32 * UNIT_BYTES);
   EXPECT_GT(copies.count, 0) << "they were not in each other's way";

@@ -90,7 +90,8 @@ TEST_F(Remote, BlocksOfOneWordTravelTogether) {
   EXPECT_TRUE(remote_has_pending(a));
 }
 
-/* A magazine's blocks of one word go home in one step, however many more they are than an entry has room for; in no order, too. */
+/* A magazine's blocks of one word go home in one step, however many more they are than an entry has room for;
+ * in no order, too. */
 TEST_F(Remote, BlocksOfAMagazineTravelInRows) {
   const unsigned k = size_class_of(1024);
   const size_t count = size_classes[k].capacity;
@@ -212,7 +213,8 @@ TEST_F(Remote, WhatIsPackedInVainGoesAlone) {
   EXPECT_EQ(atomic64_load_relaxed(&b->remote_frees), blocks.size() + of_a.size());
 }
 
-/* The same of rows, which magazines send: of as many blocks as that one of 16 is to try whether packing is in vain still. */
+/* The same of rows, which magazines send: of as many blocks as that one of 16 is to try whether packing is in
+ * vain still. */
 TEST_F(Remote, RowsThatArePackedInVainArePackedAgain) {
   constexpr size_t kOwners = 128, kBlocks = 512, kRow = 16, kOfA = 240000;
   static_assert(kBlocks % kRow == 0 && kOfA % kRow == 0, "whole rows");

@@ -21,7 +21,8 @@ namespace {
 
 class Room : public testing::Test {
  protected:
-  /* Three blocks at a time, of any size; of each some bytes are written to. Returns what lies in magazines in the end. */
+  /* Three blocks at a time, of any size; of each some bytes are written to. Returns what lies in magazines in
+   * the end. */
   size_t HeldAfter(bool whole) {
     std::mt19937 random(1);
     std::uniform_int_distribution<size_t> size(UNIT_BYTES + 1, LARGE_MAX_BYTES);

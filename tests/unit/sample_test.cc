@@ -218,7 +218,8 @@ TEST(Sample, TheAccountIsRight) {
   });
 }
 
-/* What is flushed is the oldest, with the block of the trap if it is among them; and the trap moves down with its block. */
+/* What is flushed is the oldest, with the block of the trap if it is among them; and the trap moves down with
+ * its block. */
 TEST(Sample, AFlushKnowsTheTrap) {
   Wanted wanted(2048);
   in_thread([] {

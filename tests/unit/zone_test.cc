@@ -1,5 +1,6 @@
 /*
- * How far a zone is mapped where it grows by little: zone.h. Each case is a child, which leaves nothing to the next one.
+ * How far a zone is mapped where it grows by little: zone.h. Each case is a child, which leaves nothing to the
+ * next one.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -36,8 +37,8 @@ unit_t take(size_t units) {
   return run;
 }
 
-/* Of blocks of several pages, that are not used: so each step of growth is a short one. Then one of them, which is mapped with
- * others behind it. */
+/* Of blocks of several pages, that are not used: so each step of growth is a short one. Then one of them, which
+ * is mapped with others behind it. */
 bool begin() {
   if (!arena_ready() || take(kHeap) == 0) return false;
   dense_note_wide(kHeap);
@@ -104,7 +105,8 @@ TEST(Zone, WhatIsMappedAheadCountsAsFree) {
   }));
 }
 
-/* The program's own mapping right behind it: what is mapped serves small requests, and a larger one lies behind the obstacle. */
+/* The program's own mapping right behind it: what is mapped serves small requests, and a larger one lies behind
+ * the obstacle. */
 TEST(Zone, IsUsedUpToWhatLiesInItsWay) {
   expect_zero(hak_test::in_child([] {
     REQUIRE(begin());

@@ -13,6 +13,10 @@
 #include <hakmem.h>
 #include <new>
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wsized-deallocation" /* that it leaves that form out is the point */
+#endif
+
 static int news, deletes;
 static constexpr std::size_t kHeader = 32;
 static constexpr std::uint64_t kMark = 0x6d792062006c6f63;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //! `hak install` and `hak uninstall`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
-use crate::install::arguments::{Install, Uninstall, What};
+use crate::install::arguments::{Install, Places, Uninstall, What};
 use crate::install::changes::{self, Change};
 use crate::install::forms::{Form, Trial, Wanted};
 use crate::install::records::{self, Broken, Record, Records};
@@ -19,16 +19,12 @@ pub fn install(arguments: &Install) -> Result<u8> {
         if has_others || !arguments.env.is_empty() {
             return Err(failure(BAD_INPUT, "hak install list has no options but --prefix and --root"));
         }
-        root::enter(arguments.places.root.as_deref())?;
-        let prefix = root::prefix(arguments.places.prefix.as_deref())?;
-        return list(&prefix);
+        return list(&enter(&arguments.places)?.0);
     }
     let source = copy::read(arguments.library.as_deref())?;
     let described = library::describe(source.path())?;
     base_programs::check_settings(source.path(), &arguments.env)?;
-    let root = arguments.places.root.as_deref().map(std::path::absolute).transpose()?; // for whoever undoes it elsewhere
-    root::enter(arguments.places.root.as_deref())?;
-    let prefix = root::prefix(arguments.places.prefix.as_deref())?;
+    let (prefix, options) = enter(&arguments.places)?;
     trust::check_prefix(&prefix, &records::directory(&prefix))?;
     let (place, copied) = copy::place(source, &prefix, arguments.in_place)?;
 
@@ -53,13 +49,25 @@ pub fn install(arguments: &Install) -> Result<u8> {
         None if form.trial == Trial::System => base_programs::try_all(&known, None, &[]),
         _ => Ok(()),
     };
-    changes::carry_out(&records, &name, &form.target, &form.steps, &look)?;
-    let mut undo = vec!["hak".to_owned(), "uninstall".into(), name];
-    for (option, given) in [("--prefix", arguments.places.prefix.as_ref().map(|_| &prefix)), ("--root", root.as_ref())]
-    {
-        undo.extend(given.iter().flat_map(|path| [option.into(), path.display().to_string()]));
-    }
-    say_what(&form, known.len(), Some(&shell_words::join(undo)))
+    let undo = |name: &str| command(&["uninstall", name], &options);
+    changes::carry_out(&records, &name, &form.target, &form.steps, &look, &undo)?;
+    say_what(&form, known.len(), Some(&undo(&name)))
+}
+
+/// Goes where the options say. The prefix, and these options as they are for whoever names it again from elsewhere.
+fn enter(places: &Places) -> Result<(PathBuf, Vec<String>)> {
+    let root = places.root.as_deref().map(std::path::absolute).transpose()?;
+    root::enter(places.root.as_deref())?;
+    let prefix = root::prefix(places.prefix.as_deref())?;
+    let given = [("--prefix", places.prefix.as_ref().map(|_| &prefix)), ("--root", root.as_ref())];
+    let words = given.iter().filter_map(|(option, path)| Some([(*option).into(), (*path)?.display().to_string()]));
+    let options = words.flatten().collect();
+    Ok((prefix, options))
+}
+
+/// A command that does something about what is installed there.
+fn command(words: &[&str], options: &[String]) -> String {
+    shell_words::join(["hak"].iter().chain(words).copied().chain(options.iter().map(String::as_str)))
 }
 
 /// What is installed for the same target keeps its name, and is then found to be there.
@@ -107,8 +115,7 @@ fn list(prefix: &Path) -> Result<u8> {
 }
 
 pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
-    root::enter(arguments.places.root.as_deref())?;
-    let prefix = root::prefix(arguments.places.prefix.as_deref())?;
+    let (prefix, options) = enter(&arguments.places)?;
     if arguments.names.is_empty() && !arguments.all {
         return list(&prefix);
     }
@@ -119,7 +126,8 @@ pub fn uninstall(arguments: &Uninstall) -> Result<u8> {
         if let Some(one) = broken.iter().find(|one| one.names(name)) {
             return Err(one.error());
         }
-        let message = format!("{name} is not installed below {} (hak install list)", prefix.display());
+        let list = command(&["install", "list"], &options);
+        let message = format!("{name} is not installed below {} ({list})", prefix.display());
         return Err(failure(BAD_INPUT, message));
     }
     if !records::directory(&prefix).exists() {

@@ -131,7 +131,7 @@ pub fn check_settings(library: &Path, settings: &[(String, String)]) -> Result<(
     let said = run(Path::new("/proc/self/exe"), &["--version"], Some(library), &tried)?.err;
     let said = String::from_utf8_lossy(&said);
     match said.lines().find_map(|line| line.strip_prefix("hakmem: ")) {
-        Some(complaint) => Err(failure(BAD_INPUT, format!("--env: {complaint}"))),
+        Some(complaint) => Err(failure(BAD_INPUT, format!("--env: {complaint}; nothing is installed"))),
         None => Ok(()),
     }
 }

@@ -185,13 +185,13 @@ impl Change {
 }
 
 /// Nothing of the kind is installed, nothing is in the way, and the record is there. No file is changed yet.
-fn begin(records: &Records, record: &mut Record, steps: &[Step]) -> Result<()> {
+fn begin(records: &Records, record: &mut Record, steps: &[Step], undo: &dyn Fn(&str) -> String) -> Result<()> {
     if let Some(broken) = records.broken()?.iter().find(|one| one.names(&record.name)) {
         return Err(broken.error());
     }
     if let Some(other) = records.all()?.iter().find(|one| one.name == record.name || one.target == record.target) {
         let how = if other.whole { "installed already" } else { "half installed, as hak was interrupted" };
-        let message = format!("{} is {how}: hak uninstall {} takes it back", other.target, other.name);
+        let message = format!("{} is {how}: {} takes it back", other.target, undo(&other.name));
         return Err(failure(BAD_INPUT, message));
     }
     for step in steps {
@@ -207,17 +207,19 @@ fn begin(records: &Records, record: &mut Record, steps: &[Step]) -> Result<()> {
     written
 }
 
-/// `look` is asked before each change and after all of them; if it fails, everything is taken back.
+/// `look` is asked before each change and after all of them; if it fails, everything is taken back. `undo` is the command
+/// that takes back what is installed under a name.
 pub fn carry_out(
     records: &Records,
     name: &str,
     target: &str,
     steps: &[Step],
     look: &dyn Fn(Option<&Change>) -> Result<()>,
+    undo: &dyn Fn(&str) -> String,
 ) -> Result<()> {
     let mut record = Record::new(name, target, steps.iter().map(|step| step.change.clone()).collect());
     record.directories.clone_from(&records.made);
-    if let Err(error) = begin(records, &mut record, steps) {
+    if let Err(error) = begin(records, &mut record, steps, undo) {
         records.made.iter().rev().for_each(|one| drop(fs::remove_dir(one)));
         return Err(error);
     }
@@ -238,9 +240,9 @@ pub fn carry_out(
     let code = crate::failure::code_of(&error);
     match take_back(records, &record, true, &mut |_| {}) {
         Ok(true) => Err(failure(code, format!("{error:#}; nothing stays changed"))),
-        Ok(false) => Err(failure(code, format!("{error:#}; not all of it could be taken back: hak uninstall {name}"))),
+        Ok(false) => Err(failure(code, format!("{error:#}; not all of it could be taken back: {}", undo(name)))),
         Err(other) => {
-            let message = format!("{error:#}; and taking it back failed: {other:#}; try hak uninstall {name}");
+            let message = format!("{error:#}; and taking it back failed: {other:#}; try {}", undo(name));
             Err(failure(code, message))
         }
     }

@@ -179,7 +179,11 @@ fn files_of_others_are_not_touched() {
     }
     // What somebody has changed since stays, as does its record until it is gone.
     tree.hak(&["install", "program", "ls"]).assert().success();
-    tree.hak(&["install", "program", "ls"]).assert().code(2).stderr(contains("installed already"));
+    // The command that is named has to find it, so it has the place that was given.
+    let again = tree.hak(&["install", "program", "ls"]).assert().code(2);
+    again.stderr(contains("installed already: hak uninstall program-ls --prefix /"));
+    let unknown = tree.hak(&["uninstall", "program-nosuch"]).assert().code(2);
+    unknown.stderr(contains("is not installed below").and(contains("(hak install list --prefix /")));
     let script = tree.write("usr/bin/ls", "mine, too", 0o755);
     tree.hak(&["uninstall", "program-ls"]).assert().code(1).stdout(contains("was changed since"));
     assert_eq!(tree.read("usr/bin/ls"), "mine, too");

@@ -196,9 +196,9 @@ pub struct Compare {
     /// Fail allocators under which the program prints something else to standard output
     #[arg(long)]
     pub same_output: bool,
-    /// End a run that takes longer, and fail that allocator
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub timeout: Option<u32>,
+    /// End a run that takes longer, and fail that allocator: 90s, 2m, or a number of seconds
+    #[arg(long, value_name = "TIME", value_parser = seconds_or_duration)]
+    pub timeout: Option<Duration>,
     /// Exit with 3 if hakmem is beyond this ratio to glibc, or to the program as shipped; may be repeated
     ///
     /// METRIC is time (wall), processor (user and system together), user, system, memory (the largest
@@ -337,7 +337,7 @@ Examples:
   hak inspect 1234 --html heap.html --every 1s --count 30")]
 pub struct Inspect {
     /// The process
-    #[arg(value_parser = clap::value_parser!(u32).range(1..), value_name = "PID")]
+    #[arg(value_parser = process, value_name = "PID")]
     pub pid: u32,
     /// Write all figures to this file, which `hak diff` reads; - is standard output
     #[arg(long, value_name = "FILE")]
@@ -372,7 +372,7 @@ Examples:
   hak dump 1234 --to heap.json --every 1m --count 60")]
 pub struct Dump {
     /// The process
-    #[arg(value_parser = clap::value_parser!(u32).range(1..), value_name = "PID")]
+    #[arg(value_parser = process, value_name = "PID")]
     pub pid: u32,
     /// Write to this file; - is standard output
     #[arg(long, value_name = "FILE")]
@@ -405,7 +405,7 @@ Examples:
   hak top 1234 --batch --every 10s > memory.log")]
 pub struct Top {
     /// This process only; if it ends, so does hak
-    #[arg(value_parser = clap::value_parser!(u32).range(1..), value_name = "PID")]
+    #[arg(value_parser = process, value_name = "PID")]
     pub pid: Option<u32>,
     /// Look so often: 500ms, 1s, 2m
     ///
@@ -442,6 +442,11 @@ pub fn number_and_unit(text: &str) -> (Option<u32>, &str) {
     (number.parse().ok(), unit)
 }
 
+pub fn process(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected the number of a process, as pgrep NAME prints it".into())
+}
+
 pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = number_and_unit(text);
     let milliseconds = match unit {
@@ -453,8 +458,16 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     };
     match (number.filter(|number| *number > 0), milliseconds) {
         (Some(number), Some(each)) => Ok(Duration::from_millis(u64::from(number) * each)),
-        (Some(_), _) => Err("expected ms, s, m or h behind the number, as 500ms".into()),
+        (Some(_), _) => Err("expected a whole number with ms, s, m or h behind it, as 500ms".into()),
         (None, _) => Err(format!("expected a whole number of 1 to {} with ms, s, m or h, as 500ms", u32::MAX)),
+    }
+}
+
+/// A number alone means seconds.
+fn seconds_or_duration(text: &str) -> Result<Duration, String> {
+    match number_and_unit(text) {
+        (Some(number @ 1..), "") => Ok(Duration::from_secs(number.into())),
+        _ => duration(text),
     }
 }
 

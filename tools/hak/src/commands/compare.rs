@@ -5,7 +5,6 @@ use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::time::Duration;
 
 use anyhow::Result;
 
@@ -245,7 +244,7 @@ impl Comparison {
         Job {
             command: work.command.clone(),
             stdin: work.input.clone().or_else(|| self.standard_input.clone()),
-            timeout: self.arguments.timeout.map(|seconds| Duration::from_secs(seconds.into())),
+            timeout: self.arguments.timeout,
             ..Job::default()
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::{duration, number_and_unit};
+use crate::cli::{duration, number_and_unit, process};
 use crate::profile::samples::Value;
 
 /// Shows which call stacks have allocated what, and what of it is live, at its peak and at the end
@@ -36,7 +36,7 @@ Examples:
 )]
 pub struct Profile {
     /// The process
-    #[arg(value_parser = clap::value_parser!(u32).range(1..), value_name = "PID", required_unless_present = "command")]
+    #[arg(value_parser = process, value_name = "PID", required_unless_present = "command")]
     pub pid: Option<u32>,
     /// How many bytes are allocated from one sample to the next, on average: 4K, 1M
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "512K")]

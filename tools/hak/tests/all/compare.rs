@@ -181,11 +181,13 @@ fn a_program_that_does_not_succeed_is_not_measured() {
 
 #[test]
 fn a_timeout_fails_and_everything_else_is_kept() {
-    hak()
-        .args(["compare", "--rounds", "1", "--timeout", "1", "--allocators", "glibc", "--", "sleep", "30"])
-        .assert()
-        .code(1)
-        .stdout(contains("FAILED: timed out after 1 s"));
+    for time in ["1", "1s", "1000ms"] {
+        hak()
+            .args(["compare", "--rounds", "1", "--timeout", time, "--allocators", "glibc", "--", "sleep", "30"])
+            .assert()
+            .code(1)
+            .stdout(contains("FAILED: timed out after 1 s"));
+    }
 }
 
 #[test]
@@ -202,6 +204,8 @@ fn bad_input_is_named() {
     compare(&["--allocator", "x=/no/lib.so", "--", "true"]).code(2).stderr(contains("/no/lib.so"));
     compare(&["--allocator", "x=/etc/passwd", "--", "true"]).code(2).stderr(contains("not a shared library"));
     compare(&["--allocator", "glibc=/etc/passwd", "--", "true"]).code(2).stderr(contains("system's own"));
+    compare(&["--timeout", "0", "--", "true"]).code(2).stderr(contains("expected a whole number"));
+    compare(&["--timeout", "1.5", "--", "true"]).code(2).stderr(contains("expected a whole number"));
     compare(&["--allocators", "glibc", "--", "no-such-program"]).code(127).stderr(contains("no such program"));
     compare(&["--allocators", "glibc", "--json", "/proc/x.json", "--", "true"])
         .code(2)

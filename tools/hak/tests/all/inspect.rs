@@ -255,8 +255,8 @@ fn what_cannot_be_inspected_is_named() {
     let refused = |pid: &str, code: i32, reason: &str| {
         hak().args(["inspect", pid]).assert().code(code).stdout("").stderr(contains(reason.to_owned()));
     };
-    refused("0", 2, "invalid value");
-    refused("x", 2, "invalid value");
+    refused("0", 2, "expected the number of a process");
+    refused("x", 2, "expected the number of a process");
     refused("4194305", 2, "there is no process 4194305"); // beyond what the kernel counts to
     refused("4294967295", 2, "there is no process");
     refused(&std::process::id().to_string(), 2, "does not run under hakmem");

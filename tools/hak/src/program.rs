@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -109,7 +109,19 @@ fn find_along(command: &OsStr, path: &OsStr) -> Result<PathBuf> {
         Err(_) if command.as_bytes().contains(&b'/') && Path::new(command).exists() => {
             Err(failure(CANNOT_RUN, format!("{shown} is not executable")))
         }
+        Err(_) if command.as_bytes().contains(&b'/') => Err(not_seen(command)),
         Err(_) => Err(failure(NOT_FOUND, format!("no such program: {shown}"))),
+    }
+}
+
+/// It may be there: links that lead in a circle, or a directory that may not be searched, hide it.
+fn not_seen(path: &OsStr) -> anyhow::Error {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Err(error) if ![ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
+            failure(CANNOT_RUN, format!("{shown}: {error}"))
+        }
+        _ => failure(NOT_FOUND, format!("no such program: {shown}")),
     }
 }
 

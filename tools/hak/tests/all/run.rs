@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -358,6 +359,13 @@ fn bad_input_is_named() {
     let lib = library();
     let lib = lib.to_str().unwrap();
     run(&["--library", lib, "--", "no-such-program"]).code(127).stderr(contains("no such program: no-such-program"));
+    let folder = tempfile::tempdir().unwrap();
+    let circle = folder.path().join("circle");
+    symlink("circle", &circle).unwrap();
+    run(&["--library", lib, "--", circle.to_str().unwrap()])
+        .code(126)
+        .stderr(contains("Too many levels of symbolic links"));
+    run(&["--library", lib, "--", "/etc/passwd/x"]).code(127).stderr(contains("no such program: /etc/passwd/x"));
     run(&["--library", lib, "--", "/etc/passwd"]).code(126).stderr(contains("not executable"));
     run(&["--library", lib, "--", "/etc"]).code(126).stderr(contains("is a directory"));
     run(&["--library", "/no/lib.so", "--", "true"]).code(2).stderr(contains("/no/lib.so"));

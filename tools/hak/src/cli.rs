@@ -326,7 +326,8 @@ pub struct Report {
 /// are those of HAKMEM_STATS, with the magazines and slabs of each thread: docs/configuration.md explains them.
 /// What changes while it is read is read again; what never holds still is said to be moving.
 ///
-/// It needs the right to trace the process: as root, or as its owner where kernel.yama.ptrace_scope allows it.
+/// It needs the right to trace the process: as root, in a container with the capability CAP_SYS_PTRACE, or as its owner
+/// where kernel.yama.ptrace_scope allows it.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -11,6 +11,9 @@ use anyhow::Result;
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
 use crate::output::without_controls;
 
+/// Its number in linux/capability.h.
+const CAP_SYS_PTRACE: u32 = 19;
+
 /// One line of /proc/PID/maps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
@@ -222,6 +225,12 @@ impl Target {
     fn denied(&self, error: &io::Error) -> anyhow::Error {
         let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
         let what = match scope.trim() {
+            "" | "0" | "1" | "2" if may_trace() => {
+                "hak has the capability CAP_SYS_PTRACE, but a security module or another user namespace is in the way"
+            }
+            "" | "0" | "1" | "2" if rustix::process::geteuid().is_root() => {
+                "root needs the capability CAP_SYS_PTRACE for it, which it mostly lacks in a container"
+            }
             "" | "0" => "only its owner may read it, if it has gained no rights, and root",
             "1" => {
                 "only its ancestors and root may read it (kernel.yama.ptrace_scope is 1): run hak as root, \
@@ -232,6 +241,13 @@ impl Target {
         };
         failure(SOMETHING_FAILED, format!("the memory of process {} cannot be read: {error}; {what}", self.pid))
     }
+}
+
+/// Whether hak has the capability CAP_SYS_PTRACE, as root mostly has outside of containers.
+fn may_trace() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    bits.is_some_and(|bits| u64::from_str_radix(bits.trim(), 16).is_ok_and(|bits| bits & 1 << CAP_SYS_PTRACE != 0))
 }
 
 /// A file of /proc. Programs, threads and files may have any bytes in their names, and the kernel cuts long ones off in

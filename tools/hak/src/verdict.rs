@@ -188,7 +188,8 @@ fn not_enough(more: Option<u32>, of_what: &str) -> String {
 
 /// What the sentence rests on.
 pub fn footing(verdict: &Verdict, rounds: usize) -> String {
-    format!("Against {}, over {rounds} rounds; {}", verdict.baseline, reading(""))
+    let plural = if rounds == 1 { "round" } else { "rounds" };
+    format!("Against {}, over {rounds} {plural}; {}", verdict.baseline, reading(""))
 }
 
 /// How the sentence is to be read. `remark` is about its interval.

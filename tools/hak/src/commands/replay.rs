@@ -13,7 +13,7 @@ use crate::interrupt;
 use crate::output::{self, Output};
 use crate::trace::arguments::Replay as Arguments;
 use crate::trace::replay::{Replayed, Stage};
-use crate::trace::text::shown;
+use crate::trace::text::{count, shown};
 use crate::trace::{plan, read};
 
 pub fn run(arguments: &Arguments) -> Result<u8> {
@@ -28,13 +28,13 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     let stage = Stage { helpers: &helpers, plan: &file, touch: arguments.touch };
     let (all, interrupted) = stage.run(&allocators, arguments.rounds);
     let (calls, threads) = (plan.events, plan.threads);
-    let plural = if threads == 1 { "thread" } else { "threads" };
     let more = match plan.exec_frees {
         0 => String::new(),
         frees => format!(", {frees} of them frees of what exec took along"),
     };
     let (command, table) = (shown(&plan.command), table("allocator", &all));
-    let text = format!("{command}: {calls} calls of {threads} {plural}{more}\n{table}");
+    let (counted, of) = (count(calls, "call"), count(threads as u64, "thread"));
+    let text = format!("{command}: {counted} of {of}{more}\n{table}");
     if let Some(json) = &json {
         let value = json!({"command": plan.command, "calls": calls, "exec_frees": plan.exec_frees, "threads": threads, "touch": arguments.touch,
             "allocators": all});

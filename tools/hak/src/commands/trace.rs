@@ -19,6 +19,7 @@ use crate::trace::call::{Call, Callers, IMAGE, RESIDENT, TIME};
 use crate::trace::region::{Raw, Region};
 use crate::trace::resident::{self, Large};
 use crate::trace::ring::{Order, Sink};
+use crate::trace::text::count;
 use crate::trace::write::Writer;
 use crate::trace::{Footer, Header};
 
@@ -162,9 +163,8 @@ impl Recorder {
             return Ok(false);
         }
         let each = size as f64 / events.max(1) as f64;
-        let threads = footer.threads;
-        let plural = if threads == 1 { "thread" } else { "threads" };
-        output::say(format_args!("hak: {name}: {events} events of {threads} {plural}, {each:.2} bytes each"));
+        let (events, threads) = (count(events, "event"), count(footer.threads, "thread"));
+        output::say(format_args!("hak: {name}: {events} of {threads}, {each:.2} bytes each"));
         if footer.lost > 0 {
             output::say(format_args!("hak: {} events are not in it: see docs/trace.md", footer.lost));
         }

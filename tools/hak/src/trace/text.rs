@@ -11,9 +11,9 @@ pub fn text(facts: &Facts) -> String {
         let _ = writeln!(out, "{text}");
     };
     line(format!(
-        "{}: {} events of {} in {:.1} s",
+        "{}: {} of {} in {:.1} s",
         shown(&facts.command),
-        facts.events,
+        count(facts.events, "event"),
         count(facts.threads, "thread"),
         facts.seconds
     ));
@@ -124,7 +124,7 @@ fn limit(band: &Band) -> String {
     bytes(band.up_to)
 }
 
-fn count(number: u64, what: &str) -> String {
+pub fn count(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 

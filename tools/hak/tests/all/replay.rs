@@ -348,7 +348,7 @@ fn an_interrupted_explanation_is_shown_and_kept() {
     let library = library();
     let (said, shown, kept) = interrupted(&["explain", "--settings", "--library", library.to_str().unwrap()]);
     assert!(said.contains("interrupted; shown is what was measured until then"), "{said}");
-    assert!(shown.contains("events of") && shown.contains("\nas it is "), "{shown}");
+    assert!(shown.contains("1 event of 1 thread") && shown.contains("\nas it is "), "{shown}");
     assert!(kept["events"].as_u64().unwrap() > 0 && kept["settings"][0]["proof"].is_object(), "{kept}");
 }
 

@@ -289,7 +289,12 @@ fn a_trace_may_come_through_a_pipe() {
     let bench = Bench::new();
     let trace = bench.traced("none");
     let whole = fs::read(&trace).unwrap();
-    hak().args(["explain", "/dev/stdin"]).write_stdin(whole.clone()).assert().success().stdout(contains("events of"));
+    hak()
+        .args(["explain", "/dev/stdin"])
+        .write_stdin(whole.clone())
+        .assert()
+        .success()
+        .stdout(contains("1 event of 1 thread"));
     let mut replay = hak();
     replay.args(["replay", "/dev/stdin", "--rounds", "1", "--allocators", "glibc"]).write_stdin(whole);
     replay.assert().success().stdout(contains("calls of"));

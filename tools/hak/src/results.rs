@@ -23,7 +23,7 @@ use crate::process::Usage;
 use crate::proof::Proof;
 use crate::sweep::Point;
 
-const FORMAT: &str = "hak results";
+pub const FORMAT: &str = "hak results";
 const VERSION: u32 = 1;
 
 /// How the keys of latencies end.
@@ -212,8 +212,13 @@ impl Results {
         }
         let bad = |reason: String| failure(BAD_INPUT, format!("{}: {reason}", path.display()));
         let text = files::text(path).map_err(|error| bad(error.to_string()))?;
-        let head: Head =
-            serde_json::from_str(&text).map_err(|error| bad(format!("not a result file of hak ({error})")))?;
+        let head: Head = serde_json::from_str(&text).map_err(|error| {
+            let is_look = serde_json::from_str::<Value>(&text).is_ok_and(|value| value.get("committed").is_some());
+            bad(match is_look {
+                true => "not a result file of hak, but a look at a heap, which hak diff reads".into(),
+                false => format!("not a result file of hak ({error})"),
+            })
+        })?;
         if head.format != FORMAT {
             return Err(bad(format!("not a result file of hak, but '{}'", head.format)));
         }

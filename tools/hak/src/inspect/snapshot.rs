@@ -13,6 +13,7 @@ use crate::inspect::census::Census;
 use crate::inspect::layout::Layout;
 use crate::inspect::tables::Tables;
 use crate::inspect::threads::{self, Heap};
+use crate::results;
 
 /// Of the part that hak adds. Within one fields are only added.
 const FORMAT: u32 = 1;
@@ -219,6 +220,7 @@ impl Snapshot {
         struct Head {
             inspect: Option<Format>,
             committed: Option<u64>,
+            format: Option<serde_json::Value>,
         }
         #[derive(Deserialize)]
         struct Format {
@@ -230,6 +232,9 @@ impl Snapshot {
             serde_json::error::Category::Eof => bad(format!("it is cut off ({error})")),
             _ => bad(format!("it is no file of hak inspect --json ({error})")),
         })?;
+        if head.format.is_some_and(|format| format == results::FORMAT) {
+            return Err(bad("it is no file of hak inspect --json, but results, which hak report reads".into()));
+        }
         if head.committed.is_none() {
             return Err(bad("it is no file of hak inspect --json: it has no 'committed'".into()));
         }

@@ -386,6 +386,10 @@ fn files_that_are_no_results_are_named() {
     report().stderr(contains("file.json").and(contains("No such file")));
     fs::write(&file, "text").unwrap();
     report().stderr(contains("not a result file of hak"));
+    fs::write(&file, "{\"version\": \"0.1.0\", \"committed\": 0}").unwrap();
+    report().stderr(contains("a look at a heap, which hak diff reads"));
+    let results = data("bench.json");
+    hak().arg("diff").args([&results, &results]).assert().code(2).stderr(contains("results, which hak report reads"));
     fs::write(&file, "{\"format\": \"something\", \"version\": 1}").unwrap();
     report().stderr(contains("not a result file of hak, but 'something'"));
     fs::write(&file, "{\"format\": \"hak results\", \"version\": 99}").unwrap();

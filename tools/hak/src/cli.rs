@@ -22,7 +22,8 @@ use crate::trace::arguments::{Explain, Replay, Trace};
     after_help = "\
 Exit codes: 0 done; 1 something that was asked for failed, the rest was done; 2 bad input; 3 a limit of \
 --fail-if is exceeded; 126 the program cannot be run under a preloaded allocator; 127 no such program; \
-130 interrupted, with all that was measured kept. `hak run` has the exit code of the program."
+130 interrupted, with all that was measured kept. `hak run`, `hak trace` and `hak profile -- CMD` have the exit code of \
+the program."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -430,8 +431,10 @@ pub struct Top {
 Example:
   hak inspect 1234 --json before.json; sleep 60; hak inspect 1234 --json after.json; hak diff before.json after.json")]
 pub struct Diff {
+    /// The earlier look
     #[arg(value_name = "BEFORE.json")]
     pub before: PathBuf,
+    /// The later one
     #[arg(value_name = "AFTER.json")]
     pub after: PathBuf,
 }

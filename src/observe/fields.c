@@ -46,7 +46,7 @@ const field_t stats_fields[STATS_FIELDS] = {
     BYTES(flushed_ended, "left magazines: of ended threads"),
     BYTES(purged_limited, "returned: near a limit"),
     BYTES(hard_limit, "HAKMEM_HARD_LIMIT, or 0"),
-    BYTES(soft_limit, "HAKMEM_SOFT_LIMIT, or 0"),
+    BYTES(soft_limit, "the soft limit, or 0"),
     BYTES(container_limit, "that of the container, or 0"),
     BYTES(charged, "what counts against the limits"),
     COUNT(refused_purges, "the system did not take memory back"),

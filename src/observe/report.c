@@ -79,7 +79,7 @@ static void put_stats(text_t *out, const hak_stats_t *stats) {
     const field_t *field = &stats_fields[i];
     if (is_in_account(field)) continue;
     uint64_t value = field_value(stats, field);
-    put(out, "  %-18s %14llu %s %s\n", field->name, (unsigned long long)(field->is_bytes ? value / 1024 : value),
+    put(out, "  %-19s %13llu %s %s\n", field->name, (unsigned long long)(field->is_bytes ? value / 1024 : value),
         field->is_bytes ? "KiB" : "   ", field->meaning);
   }
 }

@@ -188,6 +188,11 @@ static bool begin_extent(zone_id_t id, size_t *skip) {
   return true;
 }
 
+/* Whether the program has locked whatever it will map (MCL_FUTURE of mlockall(2)), so that it is faulted in: then
+ * no more is mapped than must be. Looked at after each step that is more, and while it is so. Guarded by the arena's
+ * gate. */
+static bool maps_resident;
+
 /* What the last extent grows into reaches as far. */
 static os_mapped_t map_to(zone_id_t id, size_t end) {
   zone_t *zone = &zones[id];
@@ -196,8 +201,11 @@ static os_mapped_t map_to(zone_id_t id, size_t end) {
   if (end > the_map.zone_end[id]) return OS_REFUSED;
   os_mapped_t mapped = zone->kind->commit(id, from, (unit_t)end);
   HAK_PROBE(grow, map_address(from), (end - from) << UNIT_SHIFT, mapped == OS_MAPPED);
-  if (mapped == OS_MAPPED) zone->mapped_to = (unit_t)end;
-  return mapped;
+  if (mapped != OS_MAPPED) return mapped;
+  zone->mapped_to = (unit_t)end;
+  if (maps_resident || end - from > zone->kind->granule_units)
+    maps_resident = page_is_resident(map_address((unit_t)end) - 1);
+  return OS_MAPPED;
 }
 
 /* From the zone's beginning to where the last extent ends. */
@@ -208,15 +216,14 @@ static size_t whole_granules(zone_id_t id, size_t units) {
   return align_down(max_size(units, granule), granule);
 }
 
-size_t zone_step_units(zone_id_t id) { return whole_granules(id, min_size(reach(id) / 8, STEP_MAX_UNITS)); }
+size_t zone_step_units(zone_id_t id) {
+  return whole_granules(id, maps_resident ? 0 : min_size(reach(id) / 8, STEP_MAX_UNITS));
+}
 
 static atomic32 threads; /* relaxed: a hint */
 void zone_note_threads(uint32_t count) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&threads) != count)) atomic32_store_relaxed(&threads, count);
 }
-
-/* Whether the program has locked whatever it will map, so that it is faulted in. Guarded by the arena's gate. */
-static bool maps_resident;
 
 /* How much is mapped at once, instead of a step. */
 static size_t ahead_units(zone_id_t id, size_t step) {
@@ -227,10 +234,8 @@ static size_t ahead_units(zone_id_t id, size_t step) {
 
 /* More than reaches `end`. false: that is no less, or the system refuses it. */
 static bool map_ahead(zone_id_t id, size_t end) {
-  size_t step = zone_step_units(id), units = ahead_units(id, step), ahead = zones[id].mapped_to + units;
-  if (ahead <= end || map_to(id, ahead) != OS_MAPPED) return false;
-  if (units > step && page_is_resident(map_address((unit_t)ahead) - 1)) maps_resident = true;
-  return true;
+  size_t ahead = zones[id].mapped_to + ahead_units(id, zone_step_units(id));
+  return ahead > end && map_to(id, ahead) == OS_MAPPED;
 }
 
 /* By so many units. What is mapped beyond them is for the next steps. */

@@ -1,6 +1,7 @@
 /* See alloc.h. SPDX-License-Identifier: MIT */
 #include "alloc.h"
 
+#include "../arena/arena_purge.h"
 #include "../arena/huge.h"
 #include "../arena/pages.h"
 #include "../front/bell.h"
@@ -233,14 +234,10 @@ static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
 }
 
 /* Whether less of the block is resident than of a copy would be: a large buffer, of which little was written
- * to. What a limit counts is another thing. */
+ * to. */
 static bool is_sparse(void *block, size_t old_bytes, size_t bytes) {
-  if (limit_exists()) return false;
   size_t resident = pages_resident(block, old_bytes);
   return resident > 0 && resident < bytes / 2;
-}
-static void *shrink_single(void *block, size_t old_bytes, size_t bytes) {
-  return is_sparse(block, old_bytes, bytes) ? stays_large(block) : realloc_smaller(block, old_bytes, bytes);
 }
 
 /* Another thread frees or reallocates the block at the same time, and was first. */
@@ -269,6 +266,20 @@ static void *record_changed(void *block) {
 }
 static void record_changes(void *block) {
   if (HAK_UNLIKELY(record_mean() != 0)) record_freed(block);
+}
+
+/* A sparse one is cut where it is. If it stayed as long as it was it would keep its addresses, of which there may be
+ * few, and be counted whole. */
+static void *shrink_single(void *block, uint32_t word, size_t old_bytes, size_t bytes) {
+  if (bytes <= MID_MAX_BYTES || !is_sparse(block, old_bytes, bytes)) return realloc_smaller(block, old_bytes, bytes);
+  unsigned new_class = size_class_above_tiny(bytes);
+  record_changes(block);
+  bool is_cut = slab_cut_single((unit_t)map_unit_of(block), word, new_class);
+  record_changed(block);
+  if (!is_cut) return realloc_smaller(block, old_bytes, bytes);
+  arena_relieve(size_classes[word_kind(word)].slab_units - size_classes[new_class].slab_units);
+  bell_ring();
+  return block;
 }
 
 /* A lone block may grow where it is, or become huge without being copied. */
@@ -319,7 +330,7 @@ static HAK_NOINLINE void *realloc_elsewhere(void *block, uint32_t word, size_t b
   if (HAK_UNLIKELY(bytes - 1 >= PTRDIFF_MAX)) return realloc_extreme(block, bytes);
   if (bytes <= old_bytes) {
     if (size_stays_when_shrunk(old_bytes, bytes)) return block;
-    return size_class_is_single(size_class) ? shrink_single(block, old_bytes, bytes)
+    return size_class_is_single(size_class) ? shrink_single(block, word, old_bytes, bytes)
                                             : realloc_smaller(block, old_bytes, bytes);
   }
   return size_class_is_single(size_class) ? realloc_single(block, word, bytes) : grow_by_copy(block, old_bytes, bytes);

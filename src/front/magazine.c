@@ -250,9 +250,13 @@ static HAK_COLD void *refill_sampled(heap_t *heap, unsigned size_class, bool may
 
 HAK_INLINE void *refill_or_borrow(heap_t *heap, unsigned size_class, bool may_share, bool *is_zero) {
   unsigned coarse = may_share ? size_class_shared(size_class) : size_class_coarse(size_class);
-  if (borrows(heap, size_class, coarse, may_share)) size_class = coarse;
-  if (sample_may_be_on(heap) && sample_notice(heap)) return refill_sampled(heap, size_class, may_share, is_zero);
-  return refill(heap, size_class, may_share, is_zero);
+  unsigned first = borrows(heap, size_class, coarse, may_share) ? coarse : size_class;
+  for (unsigned c = first;; c = size_class) {
+    bool is_sampled = sample_may_be_on(heap) && sample_notice(heap);
+    void *block = is_sampled ? refill_sampled(heap, c, may_share, is_zero) : refill(heap, c, may_share, is_zero);
+    /* At the end of memory there may be slabs of the class itself. */
+    if (HAK_LIKELY(block != NULL) || c == size_class) return block;
+  }
 }
 
 /* Not inline: programs with few threads are not to pay for it. */

@@ -4,6 +4,7 @@
 #include "../arena/arena_look.h"
 #include "../os/os.h"
 #include "../region/region.h"
+#include "../slab/pool.h"
 #include "../slab/purge.h"
 #include "../slab/tidy.h"
 #include "../support/error.h"
@@ -37,22 +38,32 @@ size_t reclaim_pages(size_t *keep) {
   return purged;
 }
 
-/* Until when nobody goes round all threads again. Relaxed: a hint. */
-static atomic64 rests_until_ms;
+/* Until when nobody goes round all threads again, unless something has changed: how much was needed, and how many
+ * threads had a heap, when the rest began. Relaxed: hints. */
+static atomic64 rests_until_ms, rest_needed, rest_attached;
+
+/* Much has been freed since, or a thread has ended and left what its caches held. */
+static bool has_changed(size_t bytes) {
+  size_t before = atomic64_load_relaxed(&rest_needed), needed = arena_needed_bytes();
+  return before - min_size(before, needed) >= max_size(min_size(bytes, before / 8), 1) ||
+         pool_attached_count() < atomic64_load_relaxed(&rest_attached);
+}
 
 /* The system has refused it. false: it is more than the heap has in all. */
 static bool reclaim_mapped(size_t bytes) {
   enum { REST_MS = 100 };
   if (bytes > arena_usage().committed) return false;
   uint64_t now_ms = os_now_ms();
-  if (now_ms < atomic64_load_relaxed(&rests_until_ms)) {
+  if (now_ms < atomic64_load_relaxed(&rests_until_ms) && !has_changed(bytes)) {
     reclaim_own();
     return true;
   }
   size_t before = arena_needed_bytes();
   reclaim();
-  if (before - min_size(before, arena_needed_bytes()) < bytes)
-    atomic64_store_relaxed(&rests_until_ms, now_ms + REST_MS);
+  size_t needed = arena_needed_bytes();
+  atomic64_store_relaxed(&rest_needed, needed);
+  atomic64_store_relaxed(&rest_attached, pool_attached_count());
+  if (before - min_size(before, needed) < bytes) atomic64_store_relaxed(&rests_until_ms, now_ms + REST_MS);
   return true;
 }
 

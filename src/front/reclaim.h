@@ -23,8 +23,9 @@ size_t reclaim_pages(size_t *keep);
 /* There was no memory for so many bytes. Reclaims, and returns whether it is worth another try. It is not where
  * a hard limit would not allow as much with all else free, or, without one, where it is more than the heap has
  * in all. Without one, too, once going round all threads has brought less than was asked for, nobody does so
- * for a tenth of a second, as a program may only want to know how much it can have: the calling thread's caches
- * are flushed then, and what is free of the program's heaps goes. */
+ * for a tenth of a second, as a program may only want to know how much it can have, or until as much has been
+ * freed, or an eighth of the heap, or a thread has ended: the calling thread's caches are flushed then, and what
+ * is free of the program's heaps goes. */
 bool reclaim_for(size_t bytes);
 
 HAK_C_END

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Slabs whose remote frees one refill collects: bounds the time of a malloc. */
-enum { COLLECTS_PER_REFILL = 16 };
+enum { COLLECTS_PER_REFILL = 16, ADOPTIONS_AT_THE_END = 64 };
 
 bool batch_collect(owner_t *owner) {
   if (!remote_has_pending(owner)) return true;
@@ -41,7 +41,9 @@ static unit_t get_slab(owner_t *owner, unsigned size_class) {
   regain(owner);
   slab = slab_to_take(owner, size_class);
   if (slab == 0 && slab_add(owner, size_class)) slab = slab_to_take(owner, size_class);
-  while (slab == 0 && adopt_any(owner, size_class)) slab = slab_to_take(owner, size_class);
+  /* Of each that is taken over only itself is looked at, all others have been; and not of all that wait. */
+  for (int i = 0; slab == 0 && i < ADOPTIONS_AT_THE_END && adopt_any(owner, size_class); i++)
+    slab = slab_to_take_first(owner, size_class);
   return slab;
 }
 

@@ -250,17 +250,24 @@ static HAK_COLD void note_full(unit_t slab) {
   dense_note_unfilled(-(int64_t)units_of(slab));
 }
 
+static bool may_be_taken(owner_t *owner, unit_t slab, bool makes_room) {
+  unit_record_t *r = map_record(slab);
+  if (r->slab.purged_pages == 0) return true;
+  if (!purged_may_be_taken(owner, slab, makes_room)) return false;
+  r->slab.look_at = first_look_at(r->slab.capacity);
+  return true;
+}
+
 /* The first one's pages have gone back in part. */
 HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first) {
-  for (unit_t slab = first; slab != 0; slab = map_record(slab)->slab.next) {
-    unit_record_t *r = map_record(slab);
-    if (r->slab.purged_pages != 0) {
-      if (!purged_may_be_taken(owner, slab, slab == first)) continue;
-      r->slab.look_at = first_look_at(r->slab.capacity);
-    }
-    return slab;
-  }
+  for (unit_t slab = first; slab != 0; slab = map_record(slab)->slab.next)
+    if (may_be_taken(owner, slab, slab == first)) return slab;
   return 0;
+}
+
+HAK_COLD unit_t slab_to_take_first(owner_t *owner, unsigned size_class) {
+  unit_t first = owner->slabs[size_class];
+  return first != 0 && may_be_taken(owner, first, true) ? first : 0;
 }
 
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted) {
@@ -391,6 +398,20 @@ bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   }
   slab_unclaim_single(slab, word_make(word_owner(word), extended ? new_class : word_kind(word)));
   return extended;
+}
+
+bool slab_cut_single(unit_t slab, uint32_t word, unsigned new_class) {
+  size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;
+  if (new_units >= old_units || !slab_claim_single(slab, word)) return false;
+  unit_t tail = (unit_t)(slab + new_units);
+  size_t rest = old_units - new_units;
+  map_write_words(tail, 0, rest, 0);
+  map_split_run(slab, new_units, rest);
+  map_record(slab)->slab.size_class = (uint8_t)new_class;
+  dense_note_wide(-(int64_t)rest);
+  slab_unclaim_single(slab, word_make(word_owner(word), new_class));
+  arena_give(tail, rest);
+  return true;
 }
 
 /* ---- Checking ------------------------------------------------------------------------*/

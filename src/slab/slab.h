@@ -37,6 +37,8 @@ void slab_unclaim_single(unit_t slab, uint32_t word);
 /* Grows a single block, whose word is `word`, in place to the size of another
  * single class. The caller holds the block. */
 bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class);
+/* Shrinks one in place; the tail goes to the arena. */
+bool slab_cut_single(unit_t slab, uint32_t word, unsigned new_class);
 
 /* Gives every slab without a block in use back to the arena. */
 void slab_release_empty(owner_t *owner);
@@ -53,6 +55,8 @@ void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero);
 /* A listed slab of the class from which blocks may be taken, mostly the first one. 0: there is none, or a hard
  * limit does not allow that its pages are there again. */
 HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first);
+/* The same of the first one alone. */
+HAK_COLD unit_t slab_to_take_first(owner_t *owner, unsigned size_class);
 HAK_INLINE unit_t slab_to_take(owner_t *owner, unsigned size_class) {
   unit_t first = owner->slabs[size_class];
   if (HAK_LIKELY(first == 0 || map_record(first)->slab.purged_pages == 0)) return first;

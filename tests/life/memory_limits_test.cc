@@ -16,6 +16,7 @@
 #include <cstring>
 #include <new>
 #include <sys/resource.h>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -169,6 +170,30 @@ TEST_P(LaterLimit, EveryRangeEndsAndComesBack) {
       << "4: memory never ended, 5/6: no ENOMEM, 7: less memory than the time before, 8: overwritten, 9: a block was "
          "freed and the same size cannot be had, 10: freed memory is lost to other sizes\n"
       << outcome.describe();
+}
+
+/* A request that is refused goes round all threads, and the next ones do not. That lasts no longer than there is
+ * nothing to be had. */
+TEST(LaterLimits, WhatThreadsHaveFreedIsThereAtOnce) {
+  for (int threads : {1, 2, 8}) {
+    SCOPED_TRACE(threads);
+    Outcome outcome = hak_test::in_child([threads] {
+      if (!limit_data_to_now_plus((200 << 20) + static_cast<std::size_t>(threads) * (9 << 20))) return 3;
+      std::vector<std::thread> all;
+      for (int t = 0; t < threads; t++)
+        all.emplace_back([] {
+          struct node_t {
+            node_t *next;
+          } *blocks = nullptr;
+          for (std::size_t bytes : {1000, 5000, 100, 40})
+            for (void *block; (block = opaque(malloc(bytes))) != nullptr;) blocks = new (block) node_t{blocks};
+          while (blocks != nullptr) free(std::exchange(blocks, blocks->next));
+        });
+      for (std::thread &thread : all) thread.join();
+      return opaque(malloc(100 << 20)) != nullptr ? 0 : 4;
+    });
+    EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  }
 }
 
 /* Each fills the memory and leaves it to the next, again and again: what lies in caches of one size then serves all. */

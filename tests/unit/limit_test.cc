@@ -276,6 +276,25 @@ TEST(HardLimit, PagesOfSlabsGoForWhoeverNeedsThem) {
   hak_free(large);
 }
 
+/* Of a thread that has ended, with pages that would have to come back: not all of them change hands in vain. */
+TEST(HardLimit, ACallTakesOverSomeSlabsAtTheMost) {
+  hak_free(hak_malloc(1)); /* or the heap of the other thread would be ours */
+  std::thread([] {
+    new Scattered(40 * kMiB);
+    hak_trim(0);
+  }).join();
+  limit_set_hard(limit_charged());
+  std::vector<void *> own; /* what the thread's caches and slabs have left */
+  hak_stats_t before, after;
+  for (void *block = &own; block != nullptr; own.push_back(block)) {
+    hak_stats(&before, sizeof before);
+    block = hak_malloc(1000);
+  }
+  hak_stats(&after, sizeof after);
+  EXPECT_GT(after.adoptions, before.adoptions + 1) << "of the class itself, and not of the one that stands in";
+  EXPECT_LE(after.adoptions, before.adoptions + 2 * 64 + 4) << "a try, and another when all was emptied";
+}
+
 TEST(HardLimit, ASlabThatGoesLeavesNoMoreThanWasCharged) {
   auto *scattered = new Scattered(32 * kMiB);
   hak_trim(0);

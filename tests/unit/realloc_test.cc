@@ -92,6 +92,25 @@ TEST(Realloc, ALargeBlockThatWasHardlyWrittenToStaysWhereItIs) {
   }
 }
 
+TEST(Realloc, ALargeBlockThatWasHardlyWrittenToKeepsNoMoreThanItNeeds) {
+  constexpr std::size_t kBlocks = 40, kWhole = 4000000;
+  for (std::size_t left : {std::size_t{40000}, std::size_t{100000}, kWhole / 3}) {
+    std::array<void *, kBlocks> blocks{};
+    const std::size_t before = arena_usage().used;
+    for (void *&block : blocks) {
+      block = std::memset(hak_malloc(kWhole), 7, 100);
+      block = hak_realloc(block, left);
+      EXPECT_LT(hak_usable_size(block), left + left / 3 + UNIT_BYTES);
+    }
+    EXPECT_LE(arena_usage().used, before + kBlocks * (left + left / 3 + UNIT_BYTES) + kWhole) << left;
+    hak__check_all();
+    for (void *block : blocks) {
+      EXPECT_EQ(static_cast<char *>(block)[99], 7);
+      hak_free_sized(block, left);
+    }
+  }
+}
+
 /* A call would take tens of milliseconds. */
 TEST(Realloc, WhatIsMuchIsNotCopiedWhateverGapsItLeaves) {
   constexpr std::size_t kBlocks = 40, kAtATime = 4, kWhole = 8 * hak_test::kMiB, kLeft = 5 * hak_test::kMiB;

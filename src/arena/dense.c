@@ -7,9 +7,12 @@
 #include "zone.h"
 
 enum {
-  /* A dense one is credit for as much as is in use, or for eight of the largest steps. A longer one would
-   * say little more, and be faulted in page by page. */
+  /* A dense one is credit for as much as is in use, or for eight of the largest steps; but the first one after a
+   * sparse one for 32 MiB, and each further one for twice as much as the one before, or 8 MiB that are dense now
+   * and then would keep 512 resident of which little is used. A longer one would say little more, and be faulted
+   * in page by page. */
   WITNESS_UNITS = 4 * SUPERSLAB_UNITS,
+  CREDIT_FIRST_UNITS = 4 * WITNESS_UNITS,
   CREDIT_MOST_UNITS = 256 * SUPERSLAB_UNITS,
   /* SuperSlabs whose advice changes together: each change is a mapping of its own, and there may
    * be 65 530. */
@@ -28,6 +31,7 @@ static struct {
 /* Guarded by the arena's gate. */
 static struct {
   size_t credit_units;
+  size_t last_units; /* what the last one was credit for at the most; 0: it was sparse, or there was none */
   unit_t first, end; /* the witness; 0: none */
 } witness;
 
@@ -139,7 +143,9 @@ bool dense_is_resident(const dense_question_t *question) {
 }
 
 void dense_hear(bool is_resident, size_t used_units) {
-  witness.credit_units = is_resident ? min_size(used_units, CREDIT_MOST_UNITS) : 0;
+  size_t most = min_size(max_size(2 * witness.last_units, CREDIT_FIRST_UNITS), CREDIT_MOST_UNITS);
+  witness.last_units = is_resident ? most : 0;
+  witness.credit_units = min_size(used_units, witness.last_units);
 }
 
 size_t dense_step_units(size_t step_units, size_t used_units) {

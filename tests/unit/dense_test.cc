@@ -233,6 +233,23 @@ TEST_F(WideBlocks, EarnThem) {
   EXPECT_TRUE(GrowthGetsThem());
 }
 
+/* Else a few that are used now and then would keep all of the others resident. */
+TEST_F(WideBlocks, EarnMoreTheMoreOftenTheyWereUsed) {
+  const auto steps = [&] { /* that the witness has earned; then the run is the next one */
+                           Ask();
+                           size_t count = 0;
+                           while (dense_wants_huge_pages(run_, kUnits, kUsed)) count++;
+                           return count;
+  };
+  Uses(UNIT_BYTES, UNIT_BYTES);
+  EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed));
+  for (size_t earned : {4, 8, 16, 20, 20}) EXPECT_EQ(steps(), earned) << "20 are as much as is in use";
+  ASSERT_TRUE(os_purge(map_address(run_), kUnits * UNIT_BYTES));
+  EXPECT_EQ(steps(), 0u);
+  Uses(UNIT_BYTES, UNIT_BYTES);
+  EXPECT_EQ(steps(), 4u);
+}
+
 TEST_F(WideBlocks, HalfUsedEarnNone) {
   Uses(2 * UNIT_BYTES, UNIT_BYTES); /* as blocks of 65 KiB are */
   EXPECT_FALSE(dense_wants_huge_pages(run_, kUnits, kUsed));

@@ -102,6 +102,7 @@ static size_t without_strays(unsigned size_class, void **blocks, size_t count) {
 size_t batch_fetch(owner_t *owner, unsigned size_class, void **blocks, size_t wanted) {
   size_t taken = without_strays(size_class, blocks, depot_take(size_class, blocks, wanted));
   if (taken == 0) return 0;
+  batch_collect(owner); /* who is served here comes to no batch_refill, for as long as it goes on */
   atomic64_add_alone(&owner->refills, 1);
   HAK_PROBE(refill, owner->id, size_classes[size_class].block_bytes, taken);
   return taken;

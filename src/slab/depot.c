@@ -54,10 +54,11 @@ size_t depot_put(unsigned size_class, void *const *blocks, size_t count) {
   for (unsigned i = 0; i < DEPOT_CRATES && put < count; i++) {
     crate_t *crate = crate_of(size_class, i);
     uint64_t state = atomic64_load_relaxed(&crate->state);
-    if (state != CRATE_EMPTY || !atomic64_cas_acquire(&crate->state, &state, CRATE_BUSY)) continue; /* P1 */
-    size_t fits = min_size(count - put, room);
-    memcpy(crate->blocks, blocks + put, fits * sizeof *blocks);
-    atomic64_store_release(&crate->state, state_of(os_now_ms(), fits)); /* P2 */
+    size_t there = (uint32_t)state; /* of one that is busy, more than there is room for */
+    if (there >= room || !atomic64_cas_acquire(&crate->state, &state, CRATE_BUSY)) continue; /* P1 */
+    size_t fits = min_size(count - put, room - there);
+    memcpy(crate->blocks + there, blocks + put, fits * sizeof *blocks);
+    atomic64_store_release(&crate->state, state_of(os_now_ms(), there + fits)); /* P2 */
     put += fits;
   }
   if (put > 0) set_bit(depot_filled, size_class);

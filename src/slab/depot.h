@@ -8,12 +8,13 @@
  * and so does what finds no room.
  *
  * For each class there are some crates, each with room for some blocks. A crate is one thread's for a moment, or
- * nobody's and full, or empty, and its state says which. Invariant: blocks lie in one crate at the most, and who has
- * made a crate BUSY is the only one to look into it. Its state changes by these steps alone, each atomic:
- *   put   P1  EMPTY -> BUSY, by compare-and-swap   acquire: pairs with T2
- *         P2  BUSY -> full                         release: pairs with T1; what was done with the blocks comes before
- *   take  T1  full -> BUSY, by compare-and-swap    acquire: pairs with P2
- *         T2  BUSY -> EMPTY, or full with the rest release: pairs with P1 and T1
+ * nobody's, and its state says which, and how many blocks lie there. Invariant: blocks lie in one crate at the most,
+ * and who has made a crate BUSY is the only one to look into it. Its state changes by these steps alone, each atomic:
+ *   put   P1  some, or none -> BUSY, by compare-and-swap   acquire: pairs with T2 and P2
+ *         P2  BUSY -> more                                 release: pairs with T1 and P1; what was done with the
+ *                                                          blocks comes before
+ *   take  T1  some -> BUSY, by compare-and-swap            acquire: pairs with P2 and T2
+ *         T2  BUSY -> what is left, or none                release: pairs with P1 and T1
  * Nobody waits: a crate that is BUSY is passed by. In a forked child one that another thread had in hand stays so, and
  * what is in it is out of use, as all that other threads had in hand; the forking thread itself may be in the middle of
  * a step, where a signal handler forks, and goes on with it.
@@ -33,11 +34,11 @@ enum {
   DEPOT_CRATES = 32, /* of each class */
   CRATE_BLOCKS = 31, /* at the most   */
 };
-/* And so many bytes of blocks: of a class no more than 4 MiB lies there, whatever its magazines hold. */
-#define CRATE_BYTES HAK_KIB(128)
+/* And so many bytes of blocks: of a class no more than 16 MiB lies there, whatever its magazines hold. */
+#define CRATE_BYTES HAK_KIB(512)
 
-/* The state is EMPTY, BUSY, or of a full crate the milliseconds at which it was filled, of which the lower half is
- * enough, << 32 | how many blocks are in it. */
+/* The state is EMPTY, BUSY, or of a crate with blocks the milliseconds at which some were put there last, of which the
+ * lower half is enough, << 32 | how many are in it. */
 enum { CRATE_EMPTY = 0, CRATE_BUSY = CRATE_BLOCKS + 1 };
 typedef struct {
   atomic64 state;

@@ -84,8 +84,34 @@ TEST_F(Depot, HasRoomForSoMany) {
   EXPECT_EQ(put(kOf1024, numbers(most + 5)), most);
   EXPECT_EQ(put(kOf1024, numbers(1)), 0u);
   EXPECT_EQ(take(kOf1024, 3).size(), 3u);
-  EXPECT_EQ(put(kOf1024, numbers(1)), 0u) << "a crate with a rest has no room";
-  EXPECT_EQ(take(kOf1024).size(), most - 3);
+  EXPECT_EQ(put(kOf1024, numbers(5)), 3u) << "beside the rest of a crate";
+  EXPECT_EQ(take(kOf1024).size(), most);
+}
+
+/* Threads put a few at a time. */
+TEST_F(Depot, HasRoomForAsManyHoweverFewAreBrought) {
+  std::vector<void *> blocks = numbers(DEPOT_CRATES * CRATE_BLOCKS);
+  for (void *&block : blocks) ASSERT_EQ(depot_put(kOf1024, &block, 1), 1u);
+  EXPECT_EQ(put(kOf1024, numbers(1)), 0u);
+  std::vector<void *> back = take(kOf1024);
+  std::sort(back.begin(), back.end());
+  EXPECT_EQ(back, blocks);
+}
+
+/* What others have freed in its slabs would stay there, resident, for as long as others' blocks serve it. */
+TEST_F(Depot, WhoIsServedCollectsWhatOthersHaveFreed) {
+  std::vector<void *> blocks = owner.refill(kOf1024, 20);
+  ASSERT_EQ(put(kOf1024, std::vector<void *>(blocks.begin(), blocks.begin() + 10)), 10u);
+  std::thread([&] {
+    for (auto block = blocks.begin() + 10; block != blocks.end(); ++block)
+      remote_free_directly(*block, word_make(owner->id, kOf1024));
+  }).join();
+  ASSERT_TRUE(remote_has_pending(owner));
+  const int64_t before = owner->free_bytes;
+  void *taken[10];
+  ASSERT_EQ(batch_fetch(owner, kOf1024, taken, 10), 10u);
+  EXPECT_EQ(owner->free_bytes - before, 10 * 1024);
+  owner.flush(kOf1024, std::vector<void *>(taken, taken + 10));
 }
 
 TEST_F(Depot, SendsAllHome) {
@@ -117,8 +143,8 @@ TEST_F(Depot, ATickIsBounded) {
   std::vector<std::vector<void *>> all;
   std::size_t calls = 0;
   for (unsigned c = kOf1024; c < kOf1024 + 6; c++) {
-    all.push_back(owner.refill(c, DEPOT_CRATES));
-    for (void *block : all.back()) ASSERT_EQ(depot_put(c, &block, 1), 1u);
+    all.push_back(owner.refill(c, DEPOT_CRATES * CRATE_BLOCKS));
+    ASSERT_EQ(put(c, all.back()), DEPOT_CRATES * CRATE_BLOCKS);
   }
   const uint64_t now_ms = os_now_ms();
   while (depot_tick(now_ms + 10000)) calls++;

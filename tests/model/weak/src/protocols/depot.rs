@@ -1,4 +1,4 @@
-//! Crates of src/slab/depot.h: each is one thread's for a moment, or nobody's and full, or empty.
+//! Crates of src/slab/depot.h: each is one thread's for a moment, or nobody's, with some blocks or none.
 //! A crate has one slot for each of the blocks 1 and 2, which holds its number; states are how many
 //! blocks are in it, and BUSY. The contents of a block are one location.
 //!
@@ -27,18 +27,23 @@ fn put(t: &mut Thread, c: &Crate, block: i64) -> Expr {
     let is_put = t.local(0);
     t.store(c.contents.at(block), block, Plain, "program: last use of block");
     let there = t.load(c.state, Relaxed, "depot_put: look");
-    t.if_(there.is(EMPTY), |t| {
-        let old = t.cas(c.state, EMPTY, BUSY, Acquire, "depot_put: P1");
-        t.if_(old.is(EMPTY), |t| {
-            if t.bug("a crate is full before it is filled") {
-                t.store(c.state, 1, Release, "depot_put: P2");
-                t.store(c.slots.at(0), block, Plain, "depot_put: fill crate");
-            } else {
-                t.store(c.slots.at(0), block, Plain, "depot_put: fill crate");
-                t.store(c.state, 1, Release, "depot_put: P2");
-            }
-            t.set(is_put, 1);
-        });
+    t.block(|t| {
+        for count in [EMPTY, 1] {
+            t.if_(there.is(count), |t| {
+                let old = t.cas(c.state, count, BUSY, Acquire, "depot_put: P1");
+                t.if_(old.is(count), |t| {
+                    if t.bug("a crate is full before it is filled") {
+                        t.store(c.state, count + 1, Release, "depot_put: P2");
+                        t.store(c.slots.at(count), block, Plain, "depot_put: fill crate");
+                    } else {
+                        t.store(c.slots.at(count), block, Plain, "depot_put: fill crate");
+                        t.store(c.state, count + 1, Release, "depot_put: P2");
+                    }
+                    t.set(is_put, 1);
+                });
+                t.leave(0);
+            });
+        }
     });
     is_put
 }
@@ -88,13 +93,13 @@ fn put_and_taken(p: &mut Program) {
     });
 }
 
-/// What lies there is taken; who puts the next one there does not write what is still read.
+/// What lies there is taken; who puts the next one there, or beside it, does not write what is still read.
 fn taken_and_put(p: &mut Program) {
     let c = a_crate(p, 1, &[1, 0]);
     let got = p.thread(|t| take(t, &c));
     let is_put = p.thread(|t| put(t, &c, 2));
     p.at_end(move |f| match (f.reg(0, got), f.reg(1, is_put), f.get(c.state), f.at(c.slots, 0)) {
-        (1, 0, EMPTY, 1) | (1, 1, 1, 2) => Ok(()),
+        (1, 0, EMPTY, 1) | (1, 1, 1, 2) | (2, 1, 1, 1) | (0, 1, 2, 1) => Ok(()),
         _ => Err("a block is lost"),
     });
 }
@@ -109,14 +114,19 @@ fn two_take(p: &mut Program) {
     });
 }
 
-/// Two threads put blocks where there is one crate, and a third takes one.
+/// Two threads put blocks where there is one crate, and a third takes them one by one.
 fn two_put(p: &mut Program) {
     let c = a_crate(p, EMPTY, &[0, 0]);
     let is_put = [0, 1].map(|i| p.thread(|t| put(t, &c, i + 1)));
-    let got = p.thread(|t| take(t, &c));
+    let got = p.thread(|t| [take(t, &c), take(t, &c)]);
     p.at_end(move |f| {
-        let there = f.get(c.state) + i64::from(f.reg(2, got) != 0);
-        if f.reg(0, is_put[0]) + f.reg(1, is_put[1]) == there { Ok(()) } else { Err("a block is lost") }
+        let got = got.map(|got| f.reg(2, got));
+        let there = f.get(c.state) + got.iter().filter(|&&block| block != 0).count() as i64;
+        let is_twice = got[0] != 0 && got[0] == got[1];
+        match f.reg(0, is_put[0]) + f.reg(1, is_put[1]) == there && !is_twice {
+            true => Ok(()),
+            false => Err("a block is lost, or is there twice"),
+        }
     });
 }
 

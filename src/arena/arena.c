@@ -255,18 +255,18 @@ bool arena_widen_end(unit_t first, size_t units, bool wanted) {
 }
 
 /* Without waiting. Who finds the gate shut tries it once more afterwards: nobody else may come. */
-static void give(unit_t first, size_t units, bool is_clean) {
+static void give(unit_t first, size_t units, bool is_clean, size_t gone_bytes) {
   if (stock_enter_soon()) {
-    if (is_clean) stock_give_clean(first, units);
+    if (is_clean) stock_give_clean(first, units, gone_bytes);
     else stock_give_dirty(first, units);
   } else {
-    returns_put(first, units, is_clean);
+    returns_put(first, units, is_clean, gone_bytes);
     if (arena_is_shut() || !stock_enter_soon()) return;
   }
   arena_leave();
 }
-void arena_give(unit_t first, size_t units) { give(first, units, false); }
-void arena_give_clean(unit_t first, size_t units) { give(first, units, true); }
+void arena_give(unit_t first, size_t units) { give(first, units, false, 0); }
+void arena_give_clean(unit_t first, size_t units, size_t gone_bytes) { give(first, units, true, gone_bytes); }
 
 /* Where a large block that grows by so much is better copied to, as that is dirty, than extended into what is
  * not, beside which that would stay resident; 0: nowhere. Not one that grows by little: to copy it takes longer

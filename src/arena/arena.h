@@ -60,9 +60,9 @@ bool arena_passes_gaps(size_t units);
 bool arena_widen_end(unit_t first, size_t units, bool wanted);
 /* Gives a run back whole, without waiting for the gate. The words of its units are 0 again. */
 void arena_give(unit_t first, size_t units);
-/* The same for a run that has been mapped anew: it reads as zero, and no huge pages
- * were asked for. */
-void arena_give_clean(unit_t first, size_t units);
+/* The same for a run that has been mapped anew, or purged: it reads as zero, and no huge pages
+ * were asked for. Of its bytes so many are not charged any more (charge.h). */
+void arena_give_clean(unit_t first, size_t units, size_t gone_bytes);
 /* Takes a run of that length (shelf.h) that was put on the shelf, without the gate; 0 if there
  * is none. Its words are as they were then, and it may not read as zero. */
 unit_t arena_take_shelved(unsigned length);

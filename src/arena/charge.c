@@ -51,7 +51,14 @@ void charge_dirty(unit_t first, size_t units, size_t more) {
   charge_taken(first, end - first, more);
 }
 
-void charge_gone(size_t units) { limit_credit(bytes_of(units)); }
+/* Of used units: what has gone. Relaxed: a sum, which orders nothing. Written by any thread, before or after what is
+ * charged. */
+static atomic64 gone_bytes;
+
+void charge_gone(size_t units, size_t gone_before) {
+  if (HAK_UNLIKELY(gone_before != 0)) atomic64_add_relaxed(&gone_bytes, (uint64_t)-gone_before);
+  limit_credit(bytes_of(units) - gone_before);
+}
 
 size_t charge_tables(void) { return table_bytes; }
 

@@ -26,8 +26,8 @@ bool charge_may_allow(size_t units);
 
 /* So many units beside that run, in its SuperSlabs, have become dirty without having been used. */
 void charge_dirty(unit_t first, size_t units, size_t more);
-/* So many units have gone back to the system. */
-void charge_gone(size_t units);
+/* So many units have gone back to the system, of which so many bytes had before, as pages. */
+void charge_gone(size_t units, size_t gone_before);
 
 /* What the tables count for. */
 size_t charge_tables(void);
@@ -38,7 +38,7 @@ size_t charge_tables(void);
 void charge_pages_gone(size_t bytes);
 /* They are about to be used again. false: a hard limit does not allow that, and they still do not count. */
 bool charge_pages_back(size_t bytes);
-/* They count again, though nobody uses them: their run is to be given back, clean. */
+/* They count again, whatever the limit: the system has refused to take the rest of their run. */
 void charge_pages_back_anyway(size_t bytes);
 
 /* Whether what is charged is `used_and_dirty`, which is what the invariant says but for pages. The gate is held; waits

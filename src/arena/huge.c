@@ -38,7 +38,7 @@ static void give_grown(unit_t first, size_t units) {
   if (arena_keeps_grown(first, units)) {
     arena_give(first, units);
   } else if (map_commit_again(map_address(first), units << UNIT_SHIFT)) {
-    arena_give_clean(first, units);
+    arena_give_clean(first, units, 0);
   } else if (os_is_readable(map_address(first))) {
     arena_give(first, units);
   } else {
@@ -49,7 +49,7 @@ static void give_grown(unit_t first, size_t units) {
 static void give(unit_t first, huge_source_t state) {
   size_t units = map_record(first)->run_units;
   map_write_words(first, 1, units, 0);
-  if (state == HUGE_SOURCE_CLEAN) arena_give_clean(first, units);
+  if (state == HUGE_SOURCE_CLEAN) arena_give_clean(first, units, 0);
   else if (drop_has_grown(first, units)) give_grown(first, units);
   else arena_give(first, units);
 }

@@ -41,7 +41,7 @@ static void hand_back(unit_t first, size_t units, size_t rest, purge_t purged) {
   else stock_put_back(first, units);
   if (purged == PURGE_DONE) {
     kept_note_purged(units);
-    charge_gone(units);
+    charge_gone(units, 0);
   } else if (purged == PURGE_REFUSED) {
     stock_note_dirty(first, units, os_now_ms()); /* last in the list: others' turn */
   }

@@ -3,10 +3,11 @@
 
 returns_t returns;
 
-void returns_put(unit_t first, size_t units, bool is_clean) {
+void returns_put(unit_t first, size_t units, bool is_clean, size_t gone_bytes) {
   unit_record_t *r = map_record(first);
   r->run_units = (uint32_t)units;
   r->returned.is_clean = is_clean;
+  r->returned.gone_bytes = (uint32_t)gone_bytes;
   uint32_t below = atomic32_load_relaxed(&returns.newest);
   do r->returned.next = below;
   while (!atomic32_cas_acq_rel(&returns.newest, &below, first)); /* N1 */

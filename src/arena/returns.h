@@ -32,10 +32,9 @@ extern returns_t returns;
 /* Whether there are any. The gate is held; relaxed: who has put one while it was shut tries it again. */
 HAK_INLINE bool returns_wait(void) { return (atomic32_load_relaxed(&returns.newest) | returns.chain) != 0; }
 /* A run that its caller has no use for, whole, its words 0. is_clean: it reads as zero, and no
- * huge pages were asked for. Without the gate. */
-void returns_put(unit_t first, size_t units, bool is_clean);
-/* One of them, which is the caller's; 0: there are none. Its length and whether it is clean
- * are in its record. The gate is held. */
+ * huge pages were asked for; gone_bytes: as arena_give_clean. Without the gate. */
+void returns_put(unit_t first, size_t units, bool is_clean, size_t gone_bytes);
+/* One of them, which is the caller's; 0: there are none. The rest is in its record. The gate is held. */
 unit_t returns_take(void);
 
 HAK_C_END

@@ -19,7 +19,7 @@ HAK_NOINLINE bool stock_take_in(size_t most) {
   size_t taken = 0;
   for (unit_t first; taken < most && (first = returns_take()) != 0; taken++) {
     size_t units = map_record(first)->run_units;
-    if (map_record(first)->returned.is_clean) stock_give_clean(first, units);
+    if (map_record(first)->returned.is_clean) stock_give_clean(first, units, map_record(first)->returned.gone_bytes);
     else stock_give_dirty(first, units);
   }
   return taken > 0;
@@ -113,11 +113,11 @@ static void give_slack_of(unit_t first, size_t units) {
   }
 }
 
-void stock_give_clean(unit_t first, size_t units) {
+void stock_give_clean(unit_t first, size_t units, size_t gone_bytes) {
   kept_note_given(units);
   drop_note_anew(first, units);
   stock_put_back(first, units);
-  charge_gone(units);
+  charge_gone(units, gone_bytes);
   give_slack_of(first, units);
   watch_limits();
 }

@@ -42,8 +42,8 @@ bool stock_may_grow(size_t units);
 bool stock_take(unit_t first, size_t units, size_t *dirty);
 /* Gives used units back, which may be resident. */
 void stock_give_dirty(unit_t first, size_t units);
-/* Gives used units back that have been mapped anew. */
-void stock_give_clean(unit_t first, size_t units);
+/* Gives used units back that have been mapped anew, or purged; so many bytes of them are not charged any more. */
+void stock_give_clean(unit_t first, size_t units, size_t gone_bytes);
 
 /* Takes free units out and puts them back, for who purges them meanwhile: neither how much is in use (kept.h) nor what
  * is charged changes. */

@@ -28,8 +28,9 @@ typedef struct {
       unit_t left, right; /* children in the tree of free runs                */
     } free;
     struct {
-      unit_t next;   /* of those that wait: returns.h                       */
-      bool is_clean; /* it reads as zero                                    */
+      unit_t next;         /* of those that wait: returns.h                       */
+      bool is_clean;       /* it reads as zero                                    */
+      uint32_t gone_bytes; /* so much of it is not charged any more: charge.h     */
     } returned;
     /* A slab. Invariants:
      *   free_count = number of set bits in its free bitmap

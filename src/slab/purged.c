@@ -40,14 +40,13 @@ HAK_COLD bool purged_may_be_taken(owner_t *owner, unit_t slab, bool makes_room) 
   return true;
 }
 
-HAK_COLD bool purged_note_released(owner_t *owner, unit_t slab) {
+HAK_COLD size_t purged_note_released(owner_t *owner, unit_t slab) {
   size_t bytes = bytes_of(slab), slab_bytes = size_class_slab_bytes(&size_classes[map_record(slab)->slab.size_class]);
   bool may_stay = charge_pages_back(bytes), all_go = !may_stay && os_purge(map_address(slab), slab_bytes);
-  /* Nobody can take it yet, so nothing is resident that is not allowed; but for what is locked. */
-  if (!may_stay) charge_pages_back_anyway(bytes);
   if (all_go) tally_add(TALLY_LIMITED, slab_bytes - bytes);
+  else if (!may_stay) charge_pages_back_anyway(bytes); /* what is locked may be more than a limit allows */
   forget(owner, slab);
-  return all_go;
+  return all_go ? bytes : 0;
 }
 
 void purged_note_moved(owner_t *from, owner_t *to, unit_t slab) {

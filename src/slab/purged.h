@@ -27,9 +27,10 @@ void purged_mark(owner_t *owner, unit_t slab, size_t from, size_t to);
 HAK_COLD bool purged_may_be_taken(owner_t *owner, unit_t slab, bool makes_room);
 /* The slab is another owner's now. */
 void purged_note_moved(owner_t *from, owner_t *to, unit_t slab);
-/* A slab with marks is one no more, and is charged as a whole again. Where a hard limit does not allow that,
- * the rest of its pages goes as well: returns whether all have, so that it reads as zero. Waits for no gate. */
-HAK_COLD bool purged_note_released(owner_t *owner, unit_t slab);
+/* A slab with marks is one no more, and is charged as a whole again: returns 0. Where a hard limit does not allow that,
+ * the rest of its pages goes as well, so that it reads as zero: returns how many of its bytes are not charged. Waits
+ * for no gate. */
+HAK_COLD size_t purged_note_released(owner_t *owner, unit_t slab);
 
 HAK_C_END
 #endif

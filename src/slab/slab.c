@@ -137,19 +137,20 @@ static void unmake_slab(unit_t slab, unsigned size_class) {
   }
 }
 
-static void give_to_arena(unit_t slab, bool is_clean) {
-  if (HAK_UNLIKELY(is_clean)) arena_give_clean(slab, units_of(slab));
+/* Of which so many bytes are not charged, as all of it has gone back to the system; 0: it may be resident. */
+static void give_to_arena(unit_t slab, size_t gone_bytes) {
+  if (HAK_UNLIKELY(gone_bytes != 0)) arena_give_clean(slab, units_of(slab), gone_bytes);
   else arena_give(slab, units_of(slab));
 }
 
-/* To the arena; or aside, if the owner is claimed. `is_clean`: it reads as zero. */
-static void give(owner_t *owner, unit_t slab, bool is_clean) {
+/* To the arena; or aside, if the owner is claimed. */
+static void give(owner_t *owner, unit_t slab, size_t gone_bytes) {
   if (HAK_UNLIKELY(owner != NULL && owner->puts_aside)) {
-    map_record(slab)->returned.is_clean = is_clean;
+    map_record(slab)->returned.gone_bytes = (uint32_t)gone_bytes;
     map_record(slab)->returned.next = owner->put_aside;
     owner->put_aside = slab;
   } else {
-    give_to_arena(slab, is_clean);
+    give_to_arena(slab, gone_bytes);
   }
 }
 
@@ -215,18 +216,18 @@ void slab_release(owner_t *owner, unit_t slab) {
   unlist(owner, slab);
   owner->empty_units -= units_of(slab);
   owner->released_units += units_of(slab);
-  bool is_clean = map_record(slab)->slab.purged_pages != 0 && purged_note_released(owner, slab);
+  size_t gone_bytes = map_record(slab)->slab.purged_pages != 0 ? purged_note_released(owner, slab) : 0;
   int64_t bytes = free_bytes_of(slab);
   owner->slab_bytes -= bytes;
   owner->free_bytes -= bytes;
   unmake_slab(slab, size_class);
-  give(owner, slab, is_clean);
+  give(owner, slab, gone_bytes);
 }
 
 void slab_give_aside(unit_t first) {
   for (unit_t slab = first, next; slab != 0; slab = next) {
     next = map_record(slab)->returned.next;
-    give_to_arena(slab, map_record(slab)->returned.is_clean);
+    give_to_arena(slab, map_record(slab)->returned.gone_bytes);
   }
 }
 
@@ -377,7 +378,7 @@ bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word) {
   /* Behind a gate that is shut it would serve nobody. */
   if (!is_aside && shelf_put(length_of(size_class), slab, arena_is_shut())) return true;
   unmake_slab(slab, size_class);
-  give(owner, slab, false);
+  give(owner, slab, 0);
   return true;
 }
 

@@ -215,7 +215,7 @@ TEST_F(Account, CleanUnitsThatAreResidentAreSlack) {
   unit_t first = arena_take(ZONE_SMALL, 4, 1, &is_zero);
   ASSERT_NE(first, 0u);
   ASSERT_TRUE(is_zero);
-  arena_give_clean(first, 4);
+  arena_give_clean(first, 4, 0);
   hak_account_t before = checked_account();
   touch(map_address(first), 5 * page);
   EXPECT_EQ(checked_account().resident_huge_page_slack - before.resident_huge_page_slack, 5 * page);

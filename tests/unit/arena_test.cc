@@ -379,7 +379,7 @@ TEST_F(Arena, WhatIsGivenCleanIsTakenAsZero) {
   unit_t run = take(ZONE_HUGE, 16);
   hak_test::write_words(run, 16, 0);
   ASSERT_TRUE(os_purge(map_address(run), 16 * UNIT_BYTES));
-  arena_give_clean(run, 16);
+  arena_give_clean(run, 16, 0);
   held.erase(run);
   EXPECT_EQ(arena_usage().dirty, 0u);
   bool zero = false;

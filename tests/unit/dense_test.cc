@@ -161,7 +161,7 @@ TEST_F(Dense, ANewStepStaysAsItBegan) {
   ASSERT_FALSE(map_wants_huge_page(step / SUPERSLAB_UNITS)) << "the heap is small";
   const unit_t much = arena_take(ZONE_SMALL, 100 * SUPERSLAB_UNITS, SUPERSLAB_UNITS, nullptr);
   ASSERT_NE(much, 0u);
-  arena_give_clean(step, 2 * SUPERSLAB_UNITS); /* as if it had never been used */
+  arena_give_clean(step, 2 * SUPERSLAB_UNITS, 0); /* as if it had never been used */
   ASSERT_EQ(map_superslab(step / SUPERSLAB_UNITS)->used, 0u) << "the test is void";
   size_t superslab;
   EXPECT_FALSE(dense_is_growth(step, 1, &superslab));

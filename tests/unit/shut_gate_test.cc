@@ -97,7 +97,7 @@ TEST_F(ShutGate, ARunThatReadsAsZeroDoesSoAfterwards) {
   std::memset(map_address(run), 1, 3 * UNIT_BYTES);
   ASSERT_TRUE(map_commit_again(map_address(run), 3 * UNIT_BYTES));
   const size_t dirty = arena_usage().dirty;
-  behind_a_shut_gate(arena_gate, [&] { arena_give_clean(run, 3); });
+  behind_a_shut_gate(arena_gate, [&] { arena_give_clean(run, 3, 0); });
   EXPECT_EQ(arena_usage().dirty, dirty) << "it counts as dirty";
   hak__check_all();
 }
@@ -130,7 +130,7 @@ TEST_F(ShutGate, EachRunIsTakenOnce) {
   std::vector<std::thread> threads;
   for (unsigned me = 0; me < kThreads; me++)
     threads.emplace_back([&, me] {
-      for (unsigned i = 0; i < kRuns; i++) returns_put(first + i * kThreads + me, 1, false);
+      for (unsigned i = 0; i < kRuns; i++) returns_put(first + i * kThreads + me, 1, false, 0);
       busy--;
     });
   while (busy > 0) take_all();
@@ -255,7 +255,7 @@ TEST_F(ShutGate, WhereMemoryIsShortAllIsTakenIn) {
     const rlimit limit = {size, size};
     if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
     while (arena_take(ZONE_HUGE, 1, 1, nullptr) != 0) continue; /* all that there is, of both zones */
-    for (unit_t run = first; run < first + kRuns; run++) returns_put(run, 1, false);
+    for (unit_t run = first; run < first + kRuns; run++) returns_put(run, 1, false, 0);
     return arena_take(ZONE_HUGE, kRuns, 1, nullptr) == first ? 0 : 2;
   });
   EXPECT_TRUE(outcome.exited_with(0)) << "2: it was not found; " << outcome.describe();

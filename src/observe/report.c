@@ -8,7 +8,9 @@
 #include "json.h"
 
 #include <stdarg.h>
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- Text --------------------------------------------------------------------------*/
 
@@ -114,17 +116,16 @@ void report_print(bool classes) { desk_work(print_at, &classes); }
 
 /* ---- At exit -------------------------------------------------------------------*/
 typedef struct {
-  int fd;
-  bool has_failed;
+  int fd, error; /* errno's value; 0: none */
 } file_t;
 
 static bool write_to_file(void *context, const char *text, size_t bytes) {
   file_t *file = context;
-  if (!os_write_all(file->fd, text, bytes)) file->has_failed = true;
-  return !file->has_failed;
+  if (!os_write_all(file->fd, text, bytes)) file->error = errno != 0 ? errno : EIO;
+  return file->error == 0;
 }
 
-/* The path with each %p replaced by the process id; false if it is too long. */
+/* The path with each %p replaced by the process id; false if it is too long, and errno says so. */
 static bool expand_path(char *out, size_t size, const char *path) {
   size_t length = 0;
   for (; *path != '\0'; path++) {
@@ -132,7 +133,10 @@ static bool expand_path(char *out, size_t size, const char *path) {
     int n = is_pid ? snprintf(out + length, size - length, "%u", os_process_id())
                    : snprintf(out + length, size - length, "%c", *path);
     length += (size_t)n;
-    if (length >= size) return false;
+    if (length >= size) {
+      errno = ENAMETOOLONG;
+      return false;
+    }
     path += is_pid;
   }
   return true;
@@ -145,12 +149,13 @@ static int open_file(const char *pattern) {
 
 static HAK_COLD void write_file(const char *pattern) {
   file_t file = {.fd = open_file(pattern)};
-  file.has_failed = file.fd < 0;
-  if (!file.has_failed) {
+  if (file.fd >= 0) {
     json_write(write_to_file, &file);
     os_close(file.fd);
+  } else {
+    file.error = errno;
   }
-  if (file.has_failed) os_warn("HAKMEM_STATS_FILE='%s' cannot be written", pattern);
+  if (file.error != 0) os_warn("HAKMEM_STATS_FILE='%s' cannot be written: %s", pattern, strerror(file.error));
 }
 
 void report_at_exit(void) {

@@ -199,7 +199,7 @@ TEST_F(Environment, FullDiskIsToldAndHarmless) {
   Outcome outcome = run_with({"HAKMEM_STATS_FILE=/dev/full"});
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
   EXPECT_EQ(outcome.out, "ok\n");
-  EXPECT_EQ(outcome.err, "hakmem: HAKMEM_STATS_FILE='/dev/full' cannot be written\n");
+  EXPECT_EQ(outcome.err, "hakmem: HAKMEM_STATS_FILE='/dev/full' cannot be written: No space left on device\n");
 }
 
 TEST_F(Environment, ClosedStandardErrorIsHarmless) {

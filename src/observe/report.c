@@ -7,8 +7,8 @@
 #include "fields.h"
 #include "json.h"
 
-#include <stdarg.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -71,11 +71,13 @@ static atomic64 gone_bytes;
 void charge_pages_gone(size_t bytes) {
   atomic64_add_relaxed(&gone_bytes, bytes);
   limit_credit(bytes);
+  if (limit_exists()) limit_watch_again();
 }
 
 bool charge_pages_back(size_t bytes) {
   if (!limit_charge(bytes)) return false;
   atomic64_add_relaxed(&gone_bytes, (uint64_t)-bytes);
+  if (limit_exists()) limit_watch_again();
   return true;
 }
 

@@ -38,7 +38,7 @@ size_t charge_tables(void);
 void charge_pages_gone(size_t bytes);
 /* They are about to be used again. false: a hard limit does not allow that, and they still do not count. */
 bool charge_pages_back(size_t bytes);
-/* They count again, whatever the limit: the system has refused to take the rest of their run. */
+/* They count again, whatever the limit: the system has refused to take the rest of their slab, which is to go. */
 void charge_pages_back_anyway(size_t bytes);
 
 /* Whether what is charged is `used_and_dirty`, which is what the invariant says but for pages. The gate is held; waits

@@ -36,14 +36,14 @@ static void regain(owner_t *owner) {
 static unit_t get_slab(owner_t *owner, unsigned size_class) {
   slab_tell_arena(owner);
   unit_t slab = 0;
-  if (adopt(owner, size_class) || slab_add(owner, size_class)) slab = slab_to_take(owner, size_class);
+  if (adopt(owner, size_class) || slab_add(owner, size_class)) slab = slab_to_take(owner, size_class, true);
   if (HAK_LIKELY(slab != 0)) return slab;
   regain(owner);
-  slab = slab_to_take(owner, size_class);
-  if (slab == 0 && slab_add(owner, size_class)) slab = slab_to_take(owner, size_class);
+  slab = slab_to_take(owner, size_class, true);
+  if (slab == 0 && slab_add(owner, size_class)) slab = slab_to_take(owner, size_class, true);
   /* Of each that is taken over only itself is looked at, all others have been; and not of all that wait. */
   for (int i = 0; slab == 0 && i < ADOPTIONS_AT_THE_END && adopt_any(owner, size_class); i++)
-    slab = slab_to_take_first(owner, size_class);
+    slab = slab_to_take_newest(owner, size_class);
   return slab;
 }
 
@@ -67,7 +67,7 @@ size_t batch_refill(owner_t *owner, unsigned size_class, void **blocks, size_t w
   batch_collect(owner);
   size_t taken = 0;
   while (taken < wanted) {
-    unit_t slab = slab_to_take(owner, size_class);
+    unit_t slab = slab_to_take(owner, size_class, true);
     /* Some will do: fresh memory is for those who have none. */
     if (slab == 0 && taken == 0) slab = get_slab(owner, size_class);
     if (slab == 0) break;

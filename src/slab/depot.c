@@ -58,7 +58,8 @@ size_t depot_put(unsigned size_class, void *const *blocks, size_t count) {
     if (there >= room || !atomic64_cas_acquire(&crate->state, &state, CRATE_BUSY)) continue; /* P1 */
     size_t fits = min_size(count - put, room - there);
     memcpy(crate->blocks + there, blocks + put, fits * sizeof *blocks);
-    atomic64_store_release(&crate->state, state_of(os_now_ms(), there + fits)); /* P2 */
+    /* What has waited longest says when all of it goes home. */
+    atomic64_store_release(&crate->state, there == 0 ? state_of(os_now_ms(), fits) : state + fits); /* P2 */
     put += fits;
   }
   if (put > 0) set_bit(depot_filled, size_class);

@@ -37,7 +37,7 @@ enum {
 /* And so many bytes of blocks: of a class no more than 16 MiB lies there, whatever its magazines hold. */
 #define CRATE_BYTES HAK_KIB(512)
 
-/* The state is EMPTY, BUSY, or of a crate with blocks the milliseconds at which some were put there last, of which the
+/* The state is EMPTY, BUSY, or of a crate with blocks the milliseconds since when it has some, of which the
  * lower half is enough, << 32 | how many are in it. */
 enum { CRATE_EMPTY = 0, CRATE_BUSY = CRATE_BLOCKS + 1 };
 typedef struct {

@@ -121,8 +121,9 @@ static bool lend(owner_t *owner, unsigned size_class, void **blocks, size_t want
   owner_t *orphanage = begin(owner);
   if (orphanage != NULL) {
     if (fresh != 0) slab_hand_over(owner, orphanage, fresh, size_class);
-    unit_t slab = slab_to_take(orphanage, size_class);
-    if (slab == 0 && adopt_found(orphanage, size_class)) slab = slab_to_take(orphanage, size_class);
+    /* What is dirty goes with the gate open, when a slab is made. */
+    unit_t slab = slab_to_take(orphanage, size_class, false);
+    if (slab == 0 && adopt_found(orphanage, size_class)) slab = slab_to_take(orphanage, size_class, false);
     if (slab != 0) *taken = slab_take_blocks(orphanage, slab, size_class, blocks + wanted, wanted);
     end(owner, orphanage);
   }

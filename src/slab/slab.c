@@ -58,6 +58,15 @@ static void unlist(owner_t *owner, unit_t slab) {
   r->slab.listed = false;
 }
 
+/* Those before it become the last, so that nobody looks at them again soon; unless empty ones are. */
+static HAK_COLD void begin_with(owner_t *owner, unit_t slab) {
+  unit_t *first = &owner->slabs[map_record(slab)->slab.size_class], last = map_record(*first)->slab.previous;
+  if (is_empty(last)) return;
+  map_record(last)->slab.next = *first;
+  map_record(map_record(slab)->slab.previous)->slab.next = 0;
+  *first = slab;
+}
+
 /* ---- From the arena and back -----------------------------------------------------*/
 
 void slab_tell_arena(owner_t *owner) {
@@ -260,15 +269,24 @@ static bool may_be_taken(owner_t *owner, unit_t slab, bool makes_room) {
 }
 
 /* The first one's pages have gone back in part. */
-HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first) {
-  for (unit_t slab = first; slab != 0; slab = map_record(slab)->slab.next)
-    if (may_be_taken(owner, slab, slab == first)) return slab;
-  return 0;
+HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first, bool makes_room) {
+  unit_t slab = first;
+  while (slab != 0 && !may_be_taken(owner, slab, makes_room && slab == first)) slab = map_record(slab)->slab.next;
+  if (slab != 0 && slab != first) begin_with(owner, slab);
+  return slab;
 }
 
-HAK_COLD unit_t slab_to_take_first(owner_t *owner, unsigned size_class) {
+HAK_COLD unit_t slab_to_take_newest(owner_t *owner, unsigned size_class) {
   unit_t first = owner->slabs[size_class];
-  return first != 0 && may_be_taken(owner, first, true) ? first : 0;
+  if (first == 0) return 0;
+  unit_t last = map_record(first)->slab.previous, newest = is_empty(last) ? last : first; /* see list */
+  return may_be_taken(owner, newest, true) ? newest : 0;
+}
+
+/* It is empty no more. Behind one that may not be taken, and is empty still, it would not be among the last. */
+static HAK_COLD void move_to_front(owner_t *owner, unit_t slab) {
+  unlist(owner, slab);
+  list(owner, slab);
 }
 
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted) {
@@ -276,7 +294,8 @@ size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void *
   HAK_ASSERT(r->slab.purged_pages == 0);
   const size_class_t *c = &size_classes[size_class];
   size_t count = min_size(wanted, r->slab.free_count);
-  if (is_empty(slab)) owner->empty_units -= units_of(slab);
+  bool was_empty = is_empty(slab);
+  if (was_empty) owner->empty_units -= units_of(slab);
   r->slab.first_word = (uint16_t)bits_take(slab, c, r->slab.first_word, end, count);
   r->slab.idle_looks = 0;
   r->slab.free_count = (uint16_t)(r->slab.free_count - count);
@@ -284,6 +303,8 @@ size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void *
   if (r->slab.free_count == 0) {
     unlist(owner, slab);
     if (HAK_UNLIKELY(!r->slab.was_full)) note_full(slab);
+  } else if (HAK_UNLIKELY(was_empty && slab != owner->slabs[size_class])) {
+    move_to_front(owner, slab);
   }
   return count;
 }

@@ -53,14 +53,15 @@ bool slab_add(owner_t *owner, unsigned size_class);
  * whether it reads as zero. */
 void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero);
 /* A listed slab of the class from which blocks may be taken, mostly the first one. 0: there is none, or a hard
- * limit does not allow that its pages are there again. */
-HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first);
-/* The same of the first one alone. */
-HAK_COLD unit_t slab_to_take_first(owner_t *owner, unsigned size_class);
-HAK_INLINE unit_t slab_to_take(owner_t *owner, unsigned size_class) {
+ * limit does not allow that its pages are there again. `makes_room`: what is dirty goes before that is said, so
+ * the pool's gate is open. */
+HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first, bool makes_room);
+/* The same of the one alone that was listed last. */
+HAK_COLD unit_t slab_to_take_newest(owner_t *owner, unsigned size_class);
+HAK_INLINE unit_t slab_to_take(owner_t *owner, unsigned size_class, bool makes_room) {
   unit_t first = owner->slabs[size_class];
   if (HAK_LIKELY(first == 0 || map_record(first)->slab.purged_pages == 0)) return first;
-  return slab_to_take_of(owner, first);
+  return slab_to_take_of(owner, first, makes_room);
 }
 /* Takes up to `wanted` free blocks of such a slab, those with the lowest addresses, into the places before `end`, the
  * lowest last. Returns how many. */

@@ -18,8 +18,8 @@ atomic32 limit_passed, limit_any;
  * beside it. */
 static struct { atomic64 bytes; } __attribute__((aligned(HAK_CACHE_LINE))) charged;
 static atomic64 hard = {NONE}, look_at = {LOOK_BYTES};
-/* What was charged without slack when somebody watched last; from where on to squeeze. */
-static atomic64 needed, squeeze_at = {NONE};
+/* The slack when somebody watched last, and what was charged without it; from where on to squeeze. */
+static atomic64 slack, needed, squeeze_at = {NONE};
 static atomic64 soft_bytes, container_bytes; /* as they were told, for limits_now */
 /* Charged bytes from which on the heap is near each limit, and the least of them. */
 static atomic64 near_hard = {NONE}, near_soft = {NONE}, near_container = {NONE}, near_any = {NONE};
@@ -124,7 +124,13 @@ limits_t limits_now(void) {
 
 /* ---- Marks ---------------------------------------------------------------------------*/
 void limit_watch(size_t slack_bytes) {
-  uint64_t sum = load(&charged.bytes), now = sum > slack_bytes ? sum - slack_bytes : 0, from = load(&near_any);
+  atomic64_store_relaxed(&slack, slack_bytes);
+  limit_watch_again();
+}
+
+void limit_watch_again(void) {
+  uint64_t sum = load(&charged.bytes), without = load(&slack), now = sum > without ? sum - without : 0;
+  uint64_t from = load(&near_any);
   atomic64_store_relaxed(&needed, now);
   if (now >= load(&squeeze_at)) atomic32_store_relaxed(&limit_passed, 1);
   else if (now < from - from / FALL_SHARE && load(&squeeze_at) != from) atomic64_store_relaxed(&squeeze_at, from);

@@ -12,7 +12,7 @@
  * is charged and serves speed alone, shrinks to a fourth of what is left, and at the end to a
  * 32nd of the rest, before more is taken from the system.
  *
- * Whoever charges holds a gate and has no time. So passing a mark only sets a flag, which
+ * Whoever charges may hold a gate, and has no time. So passing a mark only sets a flag, which
  * threads look at when they have left the gates (int/pressure.h). There are two marks: one
  * from which on it is worth asking for the container's limit, and one from which on the heap
  * is to be squeezed, again as it grows. The second looks at what is charged without slack:
@@ -86,6 +86,8 @@ HAK_INLINE bool limit_is_passed(void) { return atomic32_load_relaxed(&limit_pass
 /* The heap has grown or shrunk, and of what is charged now so much is slack. For whoever holds
  * the arena's gate. */
 void limit_watch(size_t slack_bytes);
+/* The same, where pages of slabs have changed what is charged, but not the slack. Needs no gate. */
+void limit_watch_again(void);
 
 typedef struct {
   bool look, squeeze; /* what is to be done */

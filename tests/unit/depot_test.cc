@@ -138,6 +138,18 @@ TEST_F(Depot, SendsHomeWhatNobodyTakes) {
   remote_collect(owner, SIZE_MAX);
 }
 
+/* It would stay for as long as others come and go on top of it. */
+TEST_F(Depot, WhatIsPutBesideItMakesItNoYounger) {
+  std::vector<void *> blocks = owner.refill(kOf1024, 10);
+  const uint64_t first_ms = os_now_ms();
+  ASSERT_EQ(depot_put(kOf1024, blocks.data(), 9), 9u);
+  os_sleep(100);
+  ASSERT_EQ(depot_put(kOf1024, &blocks[9], 1), 1u);
+  EXPECT_TRUE(depot_tick(std::max<uint64_t>(first_ms + 290, os_now_ms() + 190)));
+  EXPECT_EQ(depot_count(kOf1024), 0u);
+  remote_collect(owner, SIZE_MAX);
+}
+
 /* Not all in one call. */
 TEST_F(Depot, ATickIsBounded) {
   std::vector<std::vector<void *>> all;

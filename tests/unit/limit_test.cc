@@ -8,6 +8,7 @@
 #include "support/process.h"
 
 #include <atomic>
+#include <map>
 #include <thread>
 
 namespace {
@@ -295,6 +296,49 @@ TEST(HardLimit, ACallTakesOverSomeSlabsAtTheMost) {
   EXPECT_LE(after.adoptions, before.adoptions + 2 * 64 + 4) << "a try, and another when all was emptied";
 }
 
+/* Of those whose pages may not come back; who looks for empty ones begins at the end. */
+TEST(HardLimit, EmptySlabsStayTheLast) {
+  heap_t *heap = thread_enter();
+  owner_t *owner = &heap->owner;
+  const unsigned c = size_class_of(1000);
+  ASSERT_TRUE(slab_add(owner, c) && slab_add(owner, c));
+  purge_slab(owner, owner->slabs[c], TALLY_IDLE);
+  ASSERT_GT(map_record(owner->slabs[c])->slab.purged_pages, 0);
+  purge_dirty();
+  limit_set_hard(limit_charged());
+  void *blocks[4];
+  ASSERT_EQ(batch_refill(owner, c, blocks, 4, nullptr), 4u) << "of the second one";
+  slab_check(owner);
+  slab_release_empty(owner);
+  EXPECT_EQ(owner->empty_units, 0u);
+  slab_check(owner);
+  thread_leave(heap);
+}
+
+/* Each refill would look at all of them anew. */
+TEST(HardLimit, SlabsThatAreRefusedComeAfterTheOneThatIsNot) {
+  heap_t *heap = thread_enter();
+  owner_t *owner = &heap->owner;
+  const unsigned c = size_class_of(1000);
+  std::vector<void *> all(4 * size_classes[c].capacity);
+  for (size_t i = 0; i < all.size(); i++) ASSERT_EQ(batch_refill(owner, c, &all[i], 1, nullptr), 1u);
+  std::map<unit_t, std::vector<void *>> of;
+  for (void *block : all) of[slab_first_unit(static_cast<unit_t>(map_unit_of(block)), c)].push_back(block);
+  ASSERT_EQ(of.size(), 4u);
+  const unit_t unmarked = of.begin()->first;
+  for (auto &[slab, blocks] : of) /* each next one is listed before those that were */
+    batch_flush(owner, c, blocks.data(), slab == unmarked ? 2 : blocks.size() - 1);
+  for (auto &[slab, blocks] : of)
+    if (slab != unmarked) purge_slab(owner, slab, TALLY_IDLE);
+  ASSERT_NE(owner->slabs[c], unmarked) << "the test is void";
+  limit_set_hard(limit_charged());
+  void *block;
+  ASSERT_EQ(batch_refill(owner, c, &block, 1, nullptr), 1u);
+  EXPECT_EQ(owner->slabs[c], unmarked);
+  slab_check(owner);
+  thread_leave(heap);
+}
+
 TEST(HardLimit, ASlabThatGoesLeavesNoMoreThanWasCharged) {
   auto *scattered = new Scattered(32 * kMiB);
   hak_trim(0);
@@ -460,6 +504,22 @@ TEST(SoftLimit, WhatIsTooMuchGoesAtOnce) {
   EXPECT_NE(hak_malloc(10 * kMiB), nullptr) << "allocation does not fail for it";
   hak_set_soft_limit(0);
   hak_free(held);
+}
+
+/* Without a run being taken or given. */
+TEST(SoftLimit, PagesThatComeBackBringItNear) {
+  Scattered scattered(64 * kMiB);
+  hak_trim(0);
+  ASSERT_LT(limit_charged(), 20 * kMiB);
+  limit_set_soft(40 * kMiB);
+  EXPECT_FALSE(limit_is_near(0));
+  std::vector<void *> blocks;
+  blocks.reserve(60 * kMiB / 1000);
+  while (limit_charged() < 50 * kMiB) blocks.push_back(hak_malloc(1000));
+  EXPECT_TRUE(limit_is_near(0));
+  for (void *block : blocks) hak_free(block);
+  hak_trim(0);
+  EXPECT_FALSE(limit_is_near(0));
 }
 
 TEST(SoftLimit, StatisticsTellTheLimitsAndWhatTheyCost) {

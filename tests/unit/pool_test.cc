@@ -785,3 +785,31 @@ TEST_F(Pool, AForkedChildKeepsTheOwnerThatItsThreadHasJustAttached) {
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
   fresh.flush(20, blocks);
 }
+
+/* Who wants the pool would wait for as long as a purge takes. */
+TEST_F(Lent, NobodyWaitsForTheArenaBehindThePoolsGate) {
+  AttachedOwner a;
+  auto blocks = lend(a, capacity - 1), last = lend(a, 1);
+  give_back(a, blocks);
+  owner_t *orphanage = pool_orphanage(a);
+  size_t keep = 0;
+  pool_enter();
+  owner_enter(orphanage);
+  purge_pages(orphanage, &keep);
+  owner_leave(orphanage);
+  pool_leave();
+  ASSERT_GT(orphanage->purged_bytes, 0);
+  limit_set_hard(limit_charged());
+  gate_enter(&arena_gate);
+  std::vector<void *> got;
+  std::thread taker([&] { got = lend(a, 1); });
+  os_sleep(200);
+  const bool is_open = pool_enter_soon();
+  if (is_open) pool_leave();
+  gate_leave(&arena_gate);
+  taker.join();
+  EXPECT_TRUE(is_open);
+  limit_set_hard(0);
+  give_back(a, got);
+  give_back(a, last);
+}

@@ -31,7 +31,7 @@ static void set_listed(owner_t *owner, unsigned size_class, bool is_listed) {
   *listed = is_listed ? *listed | bit : *listed & ~bit;
 }
 
-static void list(owner_t *owner, unit_t slab) {
+static void list_as(owner_t *owner, unit_t slab, bool last) {
   unit_record_t *r = map_record(slab);
   unit_t first = owner->slabs[r->slab.size_class];
   r->slab.next = first;
@@ -39,11 +39,12 @@ static void list(owner_t *owner, unit_t slab) {
   if (first != 0) map_record(first)->slab.previous = slab;
   r->slab.listed = true;
   if (first == 0) set_listed(owner, r->slab.size_class, true);
-  if (first != 0 && is_empty(slab)) {
+  if (first != 0 && last) {
     map_record(r->slab.previous)->slab.next = slab;
     r->slab.next = 0;
   } else owner->slabs[r->slab.size_class] = slab;
 }
+static void list(owner_t *owner, unit_t slab) { list_as(owner, slab, is_empty(slab)); }
 
 static void unlist(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
@@ -58,8 +59,14 @@ static void unlist(owner_t *owner, unit_t slab) {
   r->slab.listed = false;
 }
 
-/* Those before it become the last, so that nobody looks at them again soon; unless empty ones are. */
+/* Blocks are about to be taken from it: an empty one is the first then, and none any more. Else those before it become
+ * the last, so that nobody looks at them again soon; unless empty ones are. */
 static HAK_COLD void begin_with(owner_t *owner, unit_t slab) {
+  if (is_empty(slab)) {
+    unlist(owner, slab);
+    list_as(owner, slab, false);
+    return;
+  }
   unit_t *first = &owner->slabs[map_record(slab)->slab.size_class], last = map_record(*first)->slab.previous;
   if (is_empty(last)) return;
   map_record(last)->slab.next = *first;
@@ -280,13 +287,9 @@ HAK_COLD unit_t slab_to_take_newest(owner_t *owner, unsigned size_class) {
   unit_t first = owner->slabs[size_class];
   if (first == 0) return 0;
   unit_t last = map_record(first)->slab.previous, newest = is_empty(last) ? last : first; /* see list */
-  return may_be_taken(owner, newest, true) ? newest : 0;
-}
-
-/* It is empty no more. Behind one that may not be taken, and is empty still, it would not be among the last. */
-static HAK_COLD void move_to_front(owner_t *owner, unit_t slab) {
-  unlist(owner, slab);
-  list(owner, slab);
+  if (!may_be_taken(owner, newest, true)) return 0;
+  if (newest != first) begin_with(owner, newest);
+  return newest;
 }
 
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted) {
@@ -294,8 +297,7 @@ size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void *
   HAK_ASSERT(r->slab.purged_pages == 0);
   const size_class_t *c = &size_classes[size_class];
   size_t count = min_size(wanted, r->slab.free_count);
-  bool was_empty = is_empty(slab);
-  if (was_empty) owner->empty_units -= units_of(slab);
+  if (is_empty(slab)) owner->empty_units -= units_of(slab);
   r->slab.first_word = (uint16_t)bits_take(slab, c, r->slab.first_word, end, count);
   r->slab.idle_looks = 0;
   r->slab.free_count = (uint16_t)(r->slab.free_count - count);
@@ -303,8 +305,6 @@ size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void *
   if (r->slab.free_count == 0) {
     unlist(owner, slab);
     if (HAK_UNLIKELY(!r->slab.was_full)) note_full(slab);
-  } else if (HAK_UNLIKELY(was_empty && slab != owner->slabs[size_class])) {
-    move_to_front(owner, slab);
   }
   return count;
 }

@@ -36,7 +36,7 @@ const ALLOCATING: [&str; 24] = [
 ];
 /// Functions of a linked allocator, from the one that takes the stack on (src/front/record.c, src/api/alloc.c): `malloc` and
 /// `operator new` end in a jump to them, and so are in no stack of their own.
-const OWN: [&str; 22] = [
+const OWN: [&str; 25] = [
     "fill",
     "take_stack",
     "note_allocated",
@@ -44,6 +44,8 @@ const OWN: [&str; 22] = [
     "record_lone",
     "record_changed",
     "refill_sampled",
+    "refill_or_borrow",
+    "refill_among_many",
     "magazine_refill",
     "boundary_refill",
     "refill",
@@ -53,6 +55,7 @@ const OWN: [&str; 22] = [
     "alloc_calloc",
     "alloc_aligned",
     "alloc_realloc",
+    "shrink_single",
     "realloc_by_copy",
     "realloc_smaller",
     "realloc_elsewhere",

@@ -274,12 +274,10 @@ static void *shrink_single(void *block, uint32_t word, size_t old_bytes, size_t 
   if (bytes <= MID_MAX_BYTES || !is_sparse(block, old_bytes, bytes)) return realloc_smaller(block, old_bytes, bytes);
   unsigned new_class = size_class_above_tiny(bytes);
   record_changes(block);
-  bool is_cut = slab_cut_single((unit_t)map_unit_of(block), word, new_class);
-  record_changed(block);
-  if (!is_cut) return realloc_smaller(block, old_bytes, bytes);
+  if (!slab_cut_single((unit_t)map_unit_of(block), word, new_class)) return realloc_smaller(block, old_bytes, bytes);
   arena_relieve(size_classes[word_kind(word)].slab_units - size_classes[new_class].slab_units);
   bell_ring();
-  return block;
+  return record_changed(block);
 }
 
 /* A lone block may grow where it is, or become huge without being copied. */

@@ -31,10 +31,11 @@
 HAK_C_BEGIN
 
 enum {
-  DEPOT_CRATES = 32, /* of each class */
-  CRATE_BLOCKS = 31, /* at the most   */
+  DEPOT_CRATES = 128, /* of each class                                            */
+  RACK_CRATES = 4,    /* so many of a class lie together, from when they are used */
+  CRATE_BLOCKS = 31,  /* at the most                                              */
 };
-/* And so many bytes of blocks: of a class no more than 16 MiB lies there, whatever its magazines hold. */
+/* And so many bytes of blocks: of a class no more than 64 MiB lies there, whatever its magazines hold. */
 #define CRATE_BYTES HAK_KIB(512)
 
 /* The state is EMPTY, BUSY, or of a crate with blocks the milliseconds since when it has some, of which the
@@ -45,6 +46,9 @@ typedef struct {
   void *blocks[CRATE_BLOCKS];
 } __attribute__((aligned(HAK_CACHE_LINE))) crate_t;
 static_assert(sizeof(crate_t) == 256, "four lines");
+typedef struct {
+  crate_t crates[RACK_CRATES];
+} rack_t;
 
 /* What travels are blocks of several to a slab. */
 HAK_INLINE bool depot_serves(unsigned size_class) { return size_class < MID_CLASS_END; }
@@ -63,7 +67,8 @@ HAK_INLINE bool depot_may_hold(uint32_t word, unsigned size_class) {
   return word_owner(word) != 0 && word_kind(word) == size_class;
 }
 
-/* Puts blocks of a class there that it serves, the first ones first. Returns how many there was room for. */
+/* Puts blocks of a class there that it serves, the first ones first. Returns how many there was room for. The gate of
+ * metadata is entered where a rack is made. */
 size_t depot_put(unsigned size_class, void *const *blocks, size_t count);
 /* Takes up to `most` blocks out, of which the caller looks whether they may be there (depot_may_hold). Returns how many
  * there were. */
@@ -82,7 +87,7 @@ size_t depot_count(unsigned size_class);
  * where mistakes do not end the program, there may be others. Nothing may be put or taken meanwhile. */
 void depot_check(void);
 
-extern const inspect_field_t depot_inspected[2];
+extern const inspect_field_t depot_inspected[3];
 
 HAK_C_END
 #endif

@@ -27,6 +27,12 @@ size_t slab_count() {
   return stats.slab_count;
 }
 
+/* What other tests have left there goes home. */
+void with_memory_and_nothing_there() {
+  hak_free(hak_malloc(1));
+  hak_thread_flush();
+}
+
 class Depot : public hak_test::WithAnOwner {
  protected:
   void TearDown() override {
@@ -88,6 +94,18 @@ TEST_F(Depot, HasRoomForSoMany) {
   EXPECT_EQ(take(kOf1024).size(), most);
 }
 
+/* A few crates for each class that has ever had blocks there, not all that there may be. */
+TEST_F(Depot, TakesMemoryAsItIsFilled) {
+  const std::size_t before = metadata_committed_bytes();
+  for (int round = 0; round < 3; round++) {
+    for (unsigned c = 0; c < MID_CLASS_END; c++) {
+      ASSERT_EQ(put(c, numbers(1)), 1u);
+      ASSERT_EQ(take(c).size(), 1u);
+    }
+  }
+  EXPECT_LE(metadata_committed_bytes() - before, HAK_KIB(128));
+}
+
 /* Threads put a few at a time. */
 TEST_F(Depot, HasRoomForAsManyHoweverFewAreBrought) {
   std::vector<void *> blocks = numbers(DEPOT_CRATES * CRATE_BLOCKS);
@@ -135,6 +153,23 @@ TEST_F(Depot, SendsHomeWhatNobodyTakes) {
   EXPECT_EQ(depot_count(kOf1024), 10u);
   EXPECT_TRUE(depot_tick(now_ms + 1000));
   EXPECT_EQ(depot_count(kOf1024), 0u);
+  remote_collect(owner, SIZE_MAX);
+}
+
+/* The first crate has room again when all others are full: what is put there is not all that is found. */
+TEST_F(Depot, GoesRound) {
+  const std::size_t most = DEPOT_CRATES * CRATE_BLOCKS;
+  std::vector<void *> blocks = owner.refill(kOf1024, CRATE_BLOCKS);
+  ASSERT_EQ(put(kOf1024, blocks), blocks.size());
+  const uint64_t first_ms = os_now_ms();
+  os_sleep(100);
+  const uint64_t next_ms = os_now_ms();
+  ASSERT_EQ(put(kOf1024, numbers(most)), most - CRATE_BLOCKS);
+  ASSERT_LT(first_ms + 50, next_ms) << "the test is void";
+  ASSERT_TRUE(depot_tick(next_ms + 249));
+  ASSERT_EQ(depot_count(kOf1024), most - CRATE_BLOCKS);
+  EXPECT_EQ(put(kOf1024, numbers(5)), 5u);
+  EXPECT_EQ(take(kOf1024).size(), most - CRATE_BLOCKS + 5);
   remote_collect(owner, SIZE_MAX);
 }
 
@@ -460,8 +495,34 @@ TEST(Travelling, ThreadsThatExchangeBlocksNeedNoMoreAndMore) {
 }
 
 /* Threads put and take at once, so that each comes into the middle of others' steps. */
+/* Four threads are the first of a class to put anything there, each class anew. */
+TEST(Travelling, WhatManyPutFirstIsAllThere) {
+  with_memory_and_nothing_there();
+  constexpr unsigned kThreads = 4;
+  constexpr std::size_t kBlocks = DEPOT_CRATES * CRATE_BLOCKS / kThreads / 2;
+  std::atomic<unsigned> arrived{0};
+  std::atomic<std::size_t> there[MID_CLASS_END] = {};
+  auto work = [&] {
+    std::vector<void *> blocks = numbers(kBlocks), taken(20);
+    for (unsigned c = 0; c < MID_CLASS_END; c++) {
+      arrived++;
+      while (arrived.load() < kThreads * (c + 1)) std::this_thread::yield();
+      for (std::size_t i = 0; i + 40 <= kBlocks; i += 40) {
+        there[c] += depot_put(c, blocks.data() + i, 40);
+        there[c] -= depot_take(c, taken.data(), taken.size()); /* any thread's */
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; t++) threads.emplace_back(work);
+  for (std::thread &thread : threads) thread.join();
+  ASSERT_GT(there[0].load(), 800u) << "the test is void";
+  std::vector<void *> all(DEPOT_CRATES * CRATE_BLOCKS);
+  for (unsigned c = 0; c < MID_CLASS_END; c++) EXPECT_EQ(depot_take(c, all.data(), all.size()), there[c].load());
+}
+
 TEST(Travelling, WhatIsPutIsTakenOnce) {
-  hak_thread_flush(); /* what other tests have left there */
+  with_memory_and_nothing_there();
   constexpr std::size_t kThreads = 4, kBlocks = 2000;
   std::atomic<std::size_t> turns{0};
   std::vector<std::thread> threads;
@@ -486,6 +547,7 @@ TEST(Travelling, WhatIsPutIsTakenOnce) {
     });
   }
   for (std::thread &thread : threads) thread.join();
+  EXPECT_GT(depot_count(kOf1024), 0u) << "the test is void";
   std::vector<void *> all(DEPOT_CRATES * CRATE_BLOCKS);
   all.resize(depot_take(kOf1024, all.data(), all.size()));
   for (const std::vector<void *> &mine : had) all.insert(all.end(), mine.begin(), mine.end());

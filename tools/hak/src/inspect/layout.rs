@@ -70,6 +70,16 @@ pub struct HeapFields {
     pub adoptions: Field,
 }
 
+/// Blocks that pass from thread to thread (src/slab/depot.h).
+#[derive(Debug)]
+pub struct DepotFields {
+    /// Addresses, those of each class after each other; 0: there is none yet.
+    pub racks: Field,
+    /// Of the crates of a rack.
+    pub states: Field,
+    pub crate_blocks: u64,
+}
+
 /// What a thread has freed of others' blocks, on its way (src/slab/parcel.h).
 pub struct ParcelFields {
     pub outbox_bits: Field,
@@ -106,9 +116,8 @@ pub struct Variables {
     pub pooled_count: Field,
     /// One a node of the machine's memory; 0 where there is none.
     pub orphanages: Field,
-    /// Blocks in the crates of the depot (src/slab/depot.h), those of all classes after each other; `None`: a library
-    /// that has none. And how many fit into one.
-    pub depot: Option<(Field, u64)>,
+    /// `None`: a library that has none, or another.
+    pub depot: Option<DepotFields>,
     pub fork_pending: Field,
     pub fork_survivor: Field,
     pub fork_thread_id: Field,
@@ -258,6 +267,14 @@ fn heap(root: &Root) -> Result<HeapFields> {
     })
 }
 
+fn depot(root: &Root) -> Result<DepotFields> {
+    Ok(DepotFields {
+        racks: root.variable("depot.racks")?,
+        states: root.member("rack.state")?,
+        crate_blocks: root.number("depot.crate_blocks")?,
+    })
+}
+
 fn variables(root: &Root) -> Result<Variables> {
     let mut figures = Vec::new();
     for name in FIGURES {
@@ -284,7 +301,7 @@ fn variables(root: &Root) -> Result<Variables> {
         owner_count: root.variable("pool.owner_count")?,
         pooled_count: root.variable("pool.pooled_count")?,
         orphanages: root.variable("pool.orphanages")?,
-        depot: root.variable("depot.state").ok().zip(root.number("depot.crate_blocks").ok()),
+        depot: depot(root).ok(),
         fork_pending: root.variable("forked.pending")?,
         fork_survivor: root.variable("forked.survivor")?,
         fork_thread_id: root.variable("forked.thread_id")?,

@@ -89,10 +89,15 @@ struct Reader<'a> {
 
 /// A crate's state says how many blocks are in it, in its lower half; more than fit are none (src/slab/depot.h).
 fn depot(target: &Target, layout: &Layout) -> Result<Vec<(usize, u64)>> {
-    let Some((states, most)) = &layout.variables.depot else { return Ok(Vec::new()) };
-    let counts = states.elements(target, 0)?.into_iter().map(|state| state & u64::from(u32::MAX));
-    let crates = counts.enumerate().filter(|(_, count)| (1..=*most).contains(count));
-    Ok(crates.map(|(index, count)| (index % layout.single_from, count)).collect())
+    let Some(depot) = &layout.variables.depot else { return Ok(Vec::new()) };
+    let racks = depot.racks.elements(target, 0)?;
+    let mut classes = Vec::new();
+    for (index, rack) in racks.iter().enumerate().filter(|(_, rack)| **rack != 0) {
+        let class = index * layout.single_from / racks.len();
+        let counts = depot.states.elements(target, *rack)?.into_iter().map(|state| state & u64::from(u32::MAX));
+        classes.extend(counts.filter(|count| (1..=depot.crate_blocks).contains(count)).map(|count| (class, count)));
+    }
+    Ok(classes)
 }
 
 impl Tables {

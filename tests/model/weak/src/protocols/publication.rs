@@ -1,6 +1,6 @@
 //! What is written once and read by all: arena_ready and map_init (src/arena/arena.c,
-//! map.c), of the same shape as thread_prepare's thread_key_exists (src/front/thread.c) and
-//! foreign.c's is_looked_up; and page-map words, which are read relaxed by whoever the
+//! map.c), of the same shape as thread_prepare's thread_key_exists (src/front/thread.c),
+//! foreign.c's is_looked_up and the addresses of depot.c's racks; and page-map words, which are read relaxed by whoever the
 //! program has handed a block to (docs/design.md, Invariants).
 //!
 //! SPDX-License-Identifier: MIT

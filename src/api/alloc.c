@@ -233,11 +233,13 @@ static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
   return stays_large(block);
 }
 
-/* Whether less of the block is resident than of a copy would be: a large buffer, of which little was written
- * to. */
+/* Of less, a copy takes about as long as to ask and to move what is resident. */
+#define SPARSE_FROM_BYTES HAK_KIB(256)
+/* Whether less of the block is resident than of a copy of `bytes` would be: a large buffer, of which little was
+ * written to, or which is swapped out. */
 static bool is_sparse(void *block, size_t old_bytes, size_t bytes) {
-  size_t resident = pages_resident(block, old_bytes);
-  return resident > 0 && resident < bytes / 2;
+  size_t resident;
+  return pages_count_resident(block, old_bytes, &resident) && resident < bytes / 2;
 }
 
 /* Another thread frees or reallocates the block at the same time, and was first. */
@@ -280,11 +282,15 @@ static void *shrink_single(void *block, uint32_t word, size_t old_bytes, size_t 
   return record_changed(block);
 }
 
-/* A lone block may grow where it is, or become huge without being copied. */
+/* A lone block may grow where it is, or become huge without being copied: what is longer than any other, or
+ * hardly used, so that the copy would be resident. */
 static void *grow_single(void *block, uint32_t word, size_t bytes) {
   unit_t slab = (unit_t)map_unit_of(block);
   size_t old_bytes = size_classes[word_kind(word)].block_bytes;
-  if (bytes <= LARGE_MAX_BYTES) return slab_extend_single(slab, word, size_class_above_tiny(bytes)) ? block : NULL;
+  if (bytes <= LARGE_MAX_BYTES) {
+    if (slab_extend_single(slab, word, size_class_above_tiny(bytes))) return block;
+    if (old_bytes < SPARSE_FROM_BYTES || !is_sparse(block, old_bytes, old_bytes)) return NULL;
+  }
   if (!slab_claim_single(slab, word)) return NULL;
   huge_source_t source;
   void *moved = huge_from_run(block, old_bytes, bytes, &source);

@@ -22,16 +22,17 @@ static size_t count_resident(const unsigned char *resident, size_t from, size_t 
   return count;
 }
 
-size_t pages_resident(char *at, size_t bytes) {
+bool pages_count_resident(char *at, size_t bytes, size_t *resident_bytes) {
   unsigned char resident[PAGES_AT_ONCE];
   size_t page = os_page_bytes(), found = 0;
   for (char *next = at, *end = next + bytes; next < end;) {
     size_t pages = min_size((size_t)(end - next) / page, PAGES_AT_ONCE);
-    if (!os_resident_pages(next, pages * page, resident)) return 0;
+    if (!os_resident_pages(next, pages * page, resident)) return false;
     found += count_resident(resident, 0, pages);
     next += pages * page;
   }
-  return found * page;
+  *resident_bytes = found * page;
+  return true;
 }
 
 /* How many of the pages come before those that are to be dropped. */

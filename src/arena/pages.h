@@ -21,8 +21,13 @@ HAK_INLINE bool page_is_resident(char *at) {
   return os_resident_pages((char *)align_down((uintptr_t)at, page), page, &resident) && (resident & 1) != 0;
 }
 
-/* How many bytes are, of whole pages. 0 where the system does not say. */
-size_t pages_resident(char *at, size_t bytes);
+/* How many bytes are, of whole pages. false where the system does not say. */
+bool pages_count_resident(char *at, size_t bytes, size_t *resident);
+/* The same; none where the system does not say. */
+HAK_INLINE size_t pages_resident(char *at, size_t bytes) {
+  size_t resident = 0;
+  return pages_count_resident(at, bytes, &resident) ? resident : 0;
+}
 
 /* Makes memory read as zero, whole pages, without making pages resident that are
  * not. */

@@ -111,6 +111,36 @@ TEST(Realloc, ALargeBlockThatWasHardlyWrittenToKeepsNoMoreThanItNeeds) {
   }
 }
 
+TEST(Realloc, ALargeBlockThatWasNeverWrittenToIsNotCopied) {
+  constexpr std::size_t kBlocks = 40, kWhole = 4000000;
+  for (std::size_t bytes : {kWhole / 3, 3 * kWhole}) {
+    std::array<void *, kBlocks> blocks{};
+    for (void *&block : blocks) block = hak_malloc(kWhole);
+    const std::size_t before = hak_test::resident_bytes();
+    for (void *&block : blocks) block = hak_realloc(block, bytes);
+    EXPECT_LE(hak_test::resident_bytes(), before + kWhole) << bytes;
+    for (void *block : blocks) hak_free_sized(block, bytes);
+  }
+}
+
+TEST(Realloc, ALargeBlockThatWasHardlyWrittenToIsNotCopiedWhenItGrows) {
+  constexpr std::size_t kBlocks = 40, kGrown = 3900000;
+  for (std::size_t whole : {std::size_t{300000}, std::size_t{2000000}}) {
+    std::array<void *, kBlocks> blocks{};
+    for (void *&block : blocks) block = std::memset(hak_malloc(whole), 7, 100);
+    const std::size_t before = hak_test::resident_bytes();
+    for (void *&block : blocks) block = hak_realloc(block, kGrown);
+    EXPECT_LE(hak_test::resident_bytes(), before + kBlocks * hak_test::kMiB / 16) << whole;
+    hak__check_all();
+    for (void *&block : blocks) block = hak_realloc(block, kGrown / 4); /* huge now, and small */
+    hak__check_all();
+    for (void *block : blocks) {
+      EXPECT_EQ(static_cast<char *>(block)[99], 7);
+      hak_free_sized(block, kGrown / 4);
+    }
+  }
+}
+
 /* A call would take tens of milliseconds. */
 TEST(Realloc, WhatIsMuchIsNotCopiedWhateverGapsItLeaves) {
   constexpr std::size_t kBlocks = 40, kAtATime = 4, kWhole = 8 * hak_test::kMiB, kLeft = 5 * hak_test::kMiB;

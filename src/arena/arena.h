@@ -8,9 +8,8 @@
  *
  * A run that is given back stays resident ("dirty", dirty.h) for about a second, for
  * whoever needs memory next; then its pages go back to the system. What is dirty
- * beyond a share of the heap goes sooner. Purging takes time, so it is done by nobody
- * who does not expect it: giving a run back only takes note, and arena_tick and
- * arena_relieve purge (arena_purge.h), a bounded amount a call, with the gate open: the
+ * beyond a share of the heap goes sooner. Purging takes time, so giving a run back only takes
+ * note, and arena_tick and arena_relieve purge (arena_purge.h), a bounded amount a call, with the gate open: the
  * units are taken out of the free ones meanwhile.
  *
  * Everything here is thread-safe, and mostly takes the arena's gate, inside which no other is

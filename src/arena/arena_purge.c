@@ -20,11 +20,7 @@ enum {
 
 static atomic64 next_look_ms; /* of arena_tick; relaxed, without the gate */
 
-static size_t keep_given(size_t keep) { return keep; }
-static size_t keep_share(size_t keep) { return keep + kept_dirty_units(); }
-static size_t keep_unattended(size_t keep) { return keep + kept_unattended_units(); }
-static size_t keep_least_share(size_t keep) { return keep + kept_least_units(); }
-static size_t keep_for_good(size_t keep) { return keep + kept_for_good_units(); }
+static size_t purge(purging_order_t order) { return purging_do(&order, NULL); }
 
 /* Many threads may ask at once, each at every movement of the clock: where nothing was due,
  * they leave the gate alone for a while. */
@@ -35,9 +31,11 @@ size_t arena_tick(uint64_t now_ms) {
   bool is_due = now_ms >= age_ms && dirty_oldest_ms() <= now_ms - age_ms && dirty_units() > kept_for_good_units(),
        owes = debt_units() > 0;
   arena_leave();
-  size_t shelved = shelf_units() > 0 ? unshelve_until(now_ms - min_size(shelf_ms, now_ms), UNSHELVED_MOST, SIZE_MAX)
-                                     : 0;
-  size_t purged = is_due ? purging_until(now_ms - age_ms, PURGE_UNITS, PURGE_CALLS, keep_for_good, 0) : 0;
+  size_t shelved = 0, purged = 0;
+  if (shelf_units() > 0) shelved = unshelve_until(now_ms - min_size(shelf_ms, now_ms), UNSHELVED_MOST, SIZE_MAX, false);
+  if (is_due)
+    purged = purge((purging_order_t){
+        .until_ms = now_ms - age_ms, .most = PURGE_UNITS, .calls = PURGE_CALLS, .least = kept_for_good_units});
   size_t paid = owes ? arena_pay_owed() : 0;
   if (shelved + purged + paid == 0) atomic64_store_relaxed(&next_look_ms, now_ms + LOOK_MS);
   return (shelved << UNIT_SHIFT) + paid + tally_add(TALLY_AGED, purged);
@@ -62,9 +60,11 @@ size_t arena_relieve_now(size_t freed_units) {
   /* Slabs that became free in no order lie apart. */
   size_t calls = PURGE_CALLS + min_size(freed_units, ROWS_MOST) + freed_units / PURGE_UNITS * 2;
   if (most == 0) return 0;
-  if (shelf_surplus() > 0) unshelve_some(min_size(shelf_surplus(), most));
-  size_t purged = tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, most, calls, keep_share, 0));
-  stock_enter();
+  if (shelf_surplus() > 0) unshelve_some(min_size(shelf_surplus(), most), false);
+  const purging_order_t order = {.until_ms = PURGING_ALL, .most = most, .calls = calls, .least = kept_dirty_units};
+  bool was_shut;
+  size_t purged = tally_add(TALLY_STRAINED, purging_do(&order, &was_shut));
+  if (was_shut || !stock_enter_soon()) return purged;
   uint64_t now_ms = os_now_ms();
   if (purged == 0 && dirty_units() > kept_dirty_units()) kept_rest(now_ms + REFUSED_MS);
   stock_note_strain(now_ms);
@@ -79,7 +79,8 @@ size_t arena_relieve_growth(size_t units) {
   arena_leave();
   if (is_owed) return arena_pay_owed();
   if (over == 0) return 0;
-  return tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, over, PURGE_CALLS, keep_given, keep));
+  return tally_add(TALLY_STRAINED,
+                   purge((purging_order_t){.until_ms = PURGING_ALL, .most = over, .calls = PURGE_CALLS, .keep = keep}));
 }
 
 void arena_keep(size_t bytes) {
@@ -108,8 +109,13 @@ void arena_purge_fallen(void) {
     stock_enter();
     goes_on = kept_unattended_surplus() > 0;
     arena_leave();
-    if (goes_on && tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, STEP, SIZE_MAX, keep_unattended, 0)) == 0)
-      rest_if(kept_unattended_surplus);
+    size_t purged = !goes_on ? 0
+                             : purge((purging_order_t){.until_ms = PURGING_ALL,
+                                                       .most = STEP,
+                                                       .calls = SIZE_MAX,
+                                                       .least = kept_unattended_units,
+                                                       .waits = true});
+    if (goes_on && tally_add(TALLY_STRAINED, purged) == 0) rest_if(kept_unattended_surplus);
   }
 }
 
@@ -119,7 +125,10 @@ size_t arena_pay_owed(void) {
   size_t owed = min_size(debt_units(), PAID_MOST), dirty = dirty_units();
   arena_leave();
   if (owed == 0) return 0;
-  size_t purged = tally_add(TALLY_STRAINED, purging_until(UINT64_MAX, owed, PURGE_CALLS, keep_given, dirty - owed));
+  const purging_order_t order = {.until_ms = PURGING_ALL, .most = owed, .calls = PURGE_CALLS, .keep = dirty - owed};
+  bool was_shut;
+  size_t purged = tally_add(TALLY_STRAINED, purging_do(&order, &was_shut));
+  if (purged == 0 && was_shut) return 0;
   if (purged == 0) rest_if(debt_units);
   stock_enter();
   debt_pay(purged >> UNIT_SHIFT);
@@ -136,8 +145,11 @@ void arena_need_less(void) {
 size_t arena_yield(size_t freed_units) {
   if (!arena_is_ready()) return 0;
   size_t most = PURGE_UNITS + freed_units, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
-  if (shelf_units() > 0) unshelve_some(most); /* what the caller has freed may lie there */
-  return tally_add(TALLY_TRIMMED, purging_until(UINT64_MAX, most, calls, keep_least_share, 0));
+  if (shelf_units() > 0) unshelve_some(most, true); /* what the caller has freed may lie there */
+  return tally_add(
+      TALLY_TRIMMED,
+      purge((purging_order_t){
+          .until_ms = PURGING_ALL, .most = most, .calls = calls, .least = kept_least_units, .waits = true}));
 }
 
 size_t arena_purge_for(tally_t reason, size_t keep_bytes) {
@@ -146,5 +158,8 @@ size_t arena_purge_for(tally_t reason, size_t keep_bytes) {
   arena_enter();
   size_t most = dirty_units(); /* each once, should the system refuse some */
   arena_leave();
-  return tally_add(reason, purging_until(UINT64_MAX, most, SIZE_MAX, keep_given, keep_bytes >> UNIT_SHIFT));
+  return tally_add(
+      reason,
+      purge((purging_order_t){
+          .until_ms = PURGING_ALL, .most = most, .calls = SIZE_MAX, .keep = keep_bytes >> UNIT_SHIFT, .waits = true}));
 }

@@ -3,8 +3,8 @@
  * stay, as others are taken beside them, and as somebody asks.
  *
  * Thread-safe, and to be called outside the arena's gate. But for arena_yield, arena_purge_for, arena_keep and
- * arena_purge_fallen they leave the work to another time where the gate stays shut. What is returned are the
- * bytes that went.
+ * arena_purge_fallen they leave the work to another time where the gate stays shut, and what is left of it where it
+ * is shut after a row; they wait for it to put that row back. What is returned are the bytes that went.
  *
  * SPDX-License-Identifier: MIT
  */

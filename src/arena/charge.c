@@ -64,10 +64,6 @@ size_t charge_tables(void) { return table_bytes; }
 
 /* ---- Pages of used units ---------------------------------------------------------*/
 
-/* Those that have gone. Relaxed: a sum, which orders nothing. Written by any thread, before and after what is
- * charged. */
-static atomic64 gone_bytes;
-
 void charge_pages_gone(size_t bytes) {
   atomic64_add_relaxed(&gone_bytes, bytes);
   limit_credit(bytes);

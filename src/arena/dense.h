@@ -7,7 +7,8 @@
  * does not count: they may be hardly used. Blocks of several pages, wide ones, do not say how much of them is
  * used. So where they are a good part of the heap, a short step of growth that goes without huge pages is a
  * witness: when the zone grows the next time, a few pages of what is in use in it are looked up, and if they
- * are resident, that is credit for as much as the heap has. Where wide blocks are most of it the heap need not
+ * are resident, that is credit for as much as is in use, but for 32 MiB at first, and for twice as much with each
+ * further one that is, up to 512. Where wide blocks are most of it the heap need not
  * be large. Huge blocks earn theirs in the same way (huge_pages.h), and what they have earned (huge_credit.h)
  * serves a few wide ones beside them, too.
  *
@@ -20,9 +21,9 @@
 
 HAK_C_BEGIN
 
-/* What the layers above tell: changes of the free bytes inside slabs; of the units in slabs of which some block
- * was never out, since no moment has seen all out; and of the units in slabs of wide blocks, shelved large ones
- * among them. Thread-safe. */
+/* What the layers above tell: changes of the free bytes inside slabs; of the units in slabs of which not all
+ * blocks were ever out at the same time, so that some may never have been used; and of the units in slabs of wide
+ * blocks, shelved large ones among them. Thread-safe. */
 void dense_note_free_in_slabs(int64_t change_bytes);
 void dense_note_unfilled(int64_t change_units);
 void dense_note_wide(int64_t change_units);

@@ -248,9 +248,9 @@ void *huge_realloc(void *address, size_t bytes) {
   return result;
 }
 
-bool huge_is_better_left(void *block, size_t old_bytes, size_t bytes) {
+bool huge_is_cut_by_copy(void *block, size_t old_bytes, size_t bytes) {
   if (bytes >= old_bytes || is_trifle(old_bytes - bytes, old_bytes)) return false;
-  if (bytes <= HUGE_STAYS_BYTES) return true;
+  if (bytes <= HUGE_CUT_BY_COPY_BYTES) return true;
   return bytes <= HUGE_COPIED_BYTES && arena_passes_gaps((old_bytes - bytes) >> UNIT_SHIFT) &&
          is_mostly_resident(block, bytes);
 }

@@ -28,9 +28,9 @@ void *huge_realloc(void *address, size_t bytes);
 /* Whether a block of `old_bytes` that shrinks to `bytes` had better be copied elsewhere, and freed: it is so
  * small then that this takes little time; or such blocks leave gaps that the next ones do not fit into, it
  * takes a millisecond or two, and most of what is copied is resident: else the copy alone would be. */
-#define HUGE_STAYS_BYTES HAK_KIB(256)
+#define HUGE_CUT_BY_COPY_BYTES HAK_KIB(256)
 #define HUGE_COPIED_BYTES HAK_MIB(4)
-bool huge_is_better_left(void *block, size_t old_bytes, size_t bytes);
+bool huge_is_cut_by_copy(void *block, size_t old_bytes, size_t bytes);
 /* What has become of the run whose contents were taken over. */
 typedef enum {
   HUGE_SOURCE_THERE, /* it may hold pages                                                      */
@@ -38,8 +38,9 @@ typedef enum {
   HUGE_SOURCE_LOST,  /* the system has taken away what lay there: the run must stay out of use */
 } huge_source_t;
 /* A huge block of `bytes` that takes over the contents of [from, from + length),
- * copying to where pages lie already and moving whole pages else where it can; `from` is a run that
- * starts a page, its contents are unspecified afterwards. NULL: `from` is as it was. */
+ * copying to where pages lie already and moving whole pages else where it can; `from` is a run that is the
+ * caller's, claimed, a large block's or a huge one's; its contents are unspecified afterwards. NULL: `from` is as it
+ * was. */
 void *huge_from_run(void *from, size_t length, size_t bytes, huge_source_t *source);
 /* These two look at a block that they have not claimed: if another thread frees it
  * meanwhile, by mistake, what they say is of no use, and no harm is done. */

@@ -165,6 +165,7 @@ void huge_pages_use(unit_t first, size_t units) {
 void huge_pages_moved(unit_t from, unit_t to, size_t units) {
   superslab_row_t row = whole_superslabs(to, units);
   bool pairwise = from % SUPERSLAB_UNITS == to % SUPERSLAB_UNITS;
+  /* Where nothing is known of their pages they are said to have got one: they would be witnesses of another place. */
   for (size_t n = row.from; n < row.to; n++)
     map_note_huge_page(n, !pairwise || map_wants_huge_page(n - to / SUPERSLAB_UNITS + from / SUPERSLAB_UNITS));
 }

@@ -45,7 +45,8 @@ enum {
  *   owner | class       a unit of a slab of that class
  *   0 | class           the first unit of a free large block that lies on the shelf
  *   KIND_HUGE           the first unit of a huge block
- *   KIND_INNER          a later unit of a large, huge or lone block
+ *   KIND_INNER          a later unit of a large, huge or lone block; the first one of a large or huge block that is
+ *                       being changed, and of a run that is lost to the system: no block
  *   owner | KIND_REGION a unit of a region: region/region_word.h
  * Invariant: the word of a unit with a live block changes only when its slab
  * changes hands, so a thread that may free the block reads either a word that

@@ -1,7 +1,6 @@
 /* See purging.h. SPDX-License-Identifier: MIT */
 #include "purging.h"
 
-#include "charge.h"
 #include "dirty.h"
 #include "kept.h"
 #include "stock.h"
@@ -40,8 +39,7 @@ static void hand_back(unit_t first, size_t units, size_t rest, purge_t purged) {
   if (purged == PURGE_LOST) keep_lost(first, units);
   else stock_put_back(first, units);
   if (purged == PURGE_DONE) {
-    kept_note_purged(units);
-    charge_gone(units, 0);
+    stock_note_purged(units);
   } else if (purged == PURGE_REFUSED) {
     stock_note_dirty(first, units, os_now_ms()); /* last in the list: others' turn */
   }
@@ -93,13 +91,19 @@ static void purge_tables_beside(unit_t first, size_t units) {
   }
 }
 
-size_t purging_until(uint64_t until_ms, size_t most, size_t calls, purging_keep_fn *keep_least, size_t keep) {
+size_t purging_do(const purging_order_t *order, bool *was_shut) {
   size_t purged = 0;
-  for (size_t tried = 0; tried < most && calls > 0; calls--) {
+  if (was_shut != NULL) *was_shut = false;
+  for (size_t tried = 0, calls = order->calls; tried < order->most && calls > 0; calls--) {
     unit_t first;
-    stock_enter();
-    size_t least = keep_least(keep), surplus = dirty_units() > least ? dirty_units() - least : 0;
-    size_t units = surplus > 0 ? claim(until_ms, min_size(surplus, min_size(most - tried, PURGE_UNITS)), &first) : 0;
+    if (!stock_enter_if(order->waits)) {
+      if (was_shut != NULL) *was_shut = true;
+      break;
+    }
+    size_t least = order->keep + (order->least != NULL ? order->least() : 0);
+    size_t surplus = dirty_units() > least ? dirty_units() - least : 0,
+           most = min_size(order->most - tried, PURGE_UNITS);
+    size_t units = surplus > 0 ? claim(order->until_ms, min_size(surplus, most), &first) : 0;
     arena_leave();
     if (units == 0) break;
     tried += units;

@@ -22,12 +22,18 @@ enum {
   PURGE_CALLS = 32,
 };
 
-/* How many units may be dirty after a purge: no fewer than this. Under the gate. */
-typedef size_t purging_keep_fn(size_t keep);
+typedef struct {
+  uint64_t until_ms;     /* what became dirty until then; PURGING_ALL: whenever           */
+  size_t most, calls;    /* so many units at the most, in so many rows                    */
+  size_t keep;           /* so many units stay dirty, the newest, and                     */
+  size_t (*least)(void); /* as many more as this says under the gate; NULL: none         */
+  bool waits;            /* where the gate is shut; else what is left is for another time */
+} purging_order_t;
+#define PURGING_ALL UINT64_MAX
 
-/* Purges what became dirty until then, `most` units in so many calls, and leaves as
- * many as `keep_least` says, of the newest. Returns the bytes. */
-size_t purging_until(uint64_t until_ms, size_t most, size_t calls, purging_keep_fn *keep_least, size_t keep);
+/* Returns the bytes that went. `was_shut`, if not NULL: whether some was left for another time. A row that was purged
+ * is put back in any case, for which it waits. */
+size_t purging_do(const purging_order_t *order, bool *was_shut);
 
 /* Rows that were ever set apart, and those that are back; guarded by the gate. */
 extern struct purging { uint64_t begun, ended; } purging;

@@ -87,6 +87,12 @@ void stock_note_dirty(unit_t first, size_t units, uint64_t now_ms) {
   charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
 }
 
+void stock_note_purged(size_t units) {
+  kept_note_purged(units);
+  charge_gone(units, 0);
+  if (limit_exists()) limit_watch(slack_bytes());
+}
+
 void stock_give_dirty(unit_t first, size_t units) {
   uint64_t now_ms = os_now_ms();
   kept_age(now_ms); /* what is given now fades from now on */

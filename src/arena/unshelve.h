@@ -17,11 +17,12 @@ HAK_C_BEGIN
 void unshelve_forget(unit_t run, size_t units);
 
 /* Takes runs down that were put there until then, so many or so many units. Returns the
- * units. Each under the gate, so that whoever holds it finds every run in its place. */
-size_t unshelve_until(uint64_t until_ms, size_t most_runs, size_t most_units);
+ * units. Each under the gate, so that whoever holds it finds every run in its place. `waits`: where the gate is shut;
+ * else the others stay there. */
+size_t unshelve_until(uint64_t until_ms, size_t most_runs, size_t most_units, bool waits);
 /* As many as a call may take time for, whenever they were put there; and all. */
 enum { UNSHELVED_MOST = 32 };
-size_t unshelve_some(size_t most_units);
+size_t unshelve_some(size_t most_units, bool waits);
 size_t unshelve_all(void);
 
 HAK_C_END

@@ -93,7 +93,8 @@ void zone_join(unit_t first, size_t units);
 
 /* How many threads have a heap, 0 if few: the more, the more is mapped at once. Needs no gate. */
 void zone_note_threads(uint32_t count);
-/* By how much it grows at the most, where less is needed: an eighth of what is there. */
+/* By how much it grows at the most, where less is needed: an eighth of what is there, but 2 MiB at least, 64 at the
+ * most, and 2 where what is mapped is resident at once. */
 size_t zone_step_units(zone_id_t zone);
 /* Grows so that there are `units` at that alignment at the end, and says where: by an
  * eighth of what is there, or by what is needed if the system refuses that. 0 if it

@@ -21,7 +21,7 @@ HAK_C_BEGIN
 /* A block where the magazine is empty: of a class that may serve instead, or of
  * the magazine, refilled; NULL when there is no memory. */
 void *magazine_refill(heap_t *heap, unsigned size_class, bool *is_zero);
-/* Whether there ever were so many threads that some of them may have been. */
+/* Whether there ever were so many threads that a magazine may hold blocks which the pool has lent (FEW_THREADS). */
 bool magazines_may_have_shared(void);
 /* Frees a block whose magazine is full. */
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block);

@@ -149,7 +149,7 @@ static HAK_LOOKS_ON size_t count_run(walk_t *walk, unit_t first, unit_t end, boo
     count_huge(walk, first, units);
   } else if (word == 0 || word_is_shelved(word)) {
     if (measured) count_free_units(walk, first, units);
-  } else { /* inner: out of use for good (huge.c); or of a huge block that is being changed */
+  } else { /* inner: out of use for good (huge.c, purging.c); or of a block that is being changed */
     units = 1;
     walk->census->lost_bytes += UNIT_BYTES;
     walk->census->huge_resident_bytes += resident_of(walk, map_address(first), UNIT_BYTES);

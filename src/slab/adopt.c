@@ -37,7 +37,8 @@ static unit_t slab_to_adopt(const owner_t *pooled, unsigned size_class, need_t n
   return need == NEEDED || slab_is_half_free(last) ? last : 0;
 }
 
-static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class, need_t need) {
+/* Returns the slab, as those below do; 0: none. */
+static unit_t adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class, need_t need) {
   owner_enter(pooled);
   bool may_have_more = remote_has_pending(pooled);
   if (may_have_more) remote_collect(pooled, COLLECTS);
@@ -49,7 +50,7 @@ static bool adopt_from(owner_t *pooled, owner_t *owner, unsigned size_class, nee
   node_note_free(pooled);
   if (may_have_more) node_note_classes(pooled);
   owner_leave(pooled);
-  return slab != 0;
+  return slab;
 }
 
 /* An owner in the node's stack that has a slab of the class with a free block, as far as so many looks go;
@@ -72,15 +73,15 @@ static owner_t *find_with(const node_t *node, unsigned size_class, uint32_t look
   return NULL;
 }
 
-static bool adopt_on(node_t *node, owner_t *owner, unsigned size_class, need_t need) {
+static unit_t adopt_on(node_t *node, owner_t *owner, unsigned size_class, need_t need) {
   uint32_t orphanage = node_orphanage_id(node);
-  bool adopted = orphanage != 0 && adopt_from(owner_by_id(orphanage), owner, size_class, need);
-  owner_t *found = adopted ? NULL : find_with(node, size_class, need == NEEDED ? UINT32_MAX : SEARCH_LOOKS);
+  unit_t adopted = orphanage != 0 ? adopt_from(owner_by_id(orphanage), owner, size_class, need) : 0;
+  owner_t *found = adopted != 0 ? NULL : find_with(node, size_class, need == NEEDED ? UINT32_MAX : SEARCH_LOOKS);
   if (found != NULL) return adopt_from(found, owner, size_class, need);
   uint32_t id = node->next_visit != 0 ? node->next_visit : node->top;
-  for (int i = 0; i < VISITS && id != 0 && !adopted; i++) {
+  for (int i = 0; i < VISITS && id != 0 && adopted == 0; i++) {
     adopted = adopt_from(owner_by_id(id), owner, size_class, need);
-    if (!adopted) id = owner_by_id(id)->pool_next;
+    if (adopted == 0) id = owner_by_id(id)->pool_next;
   }
   node->next_visit = id;
   return adopted;
@@ -88,13 +89,14 @@ static bool adopt_on(node_t *node, owner_t *owner, unsigned size_class, need_t n
 
 /* On each other node, the next one in turn first: one look at a node that changes with each call would meet the
  * same node for the same class, where classes are wanted in turn as well. */
-static bool adopt_on_others(const node_t *here, owner_t *owner, unsigned size_class, need_t need) {
+static unit_t adopt_on_others(const node_t *here, owner_t *owner, unsigned size_class, need_t need) {
   pool.next_elsewhere = (pool.next_elsewhere + 1) % NODES_MOST;
   for (uint32_t i = 0; i < NODES_MOST; i++) {
     node_t *node = &pool.nodes[(pool.next_elsewhere + i) % NODES_MOST];
-    if (node != here && adopt_on(node, owner, size_class, need)) return true;
+    unit_t adopted = node != here ? adopt_on(node, owner, size_class, need) : 0;
+    if (adopted != 0) return adopted;
   }
-  return false;
+  return 0;
 }
 
 /* Nobody sleeps there for a slab or two. But where threads hand much over (spill.h), each that came by while
@@ -117,24 +119,25 @@ bool adopt(owner_t *owner, unsigned size_class) {
   if (pool_owner_count() > 1) atomic32_store_relaxed(&owner->node, node_here());
   if (!may_have_pooled() || !enter_to_adopt()) return false;
   node_t *here = node_of(owner);
-  bool adopted = adopt_on(here, owner, size_class, WANTED);
-  if (!adopted && has_too_much_elsewhere(here)) adopted = adopt_on_others(here, owner, size_class, WANTED);
+  bool adopted = adopt_on(here, owner, size_class, WANTED) != 0;
+  if (!adopted && has_too_much_elsewhere(here)) adopted = adopt_on_others(here, owner, size_class, WANTED) != 0;
   pool_leave();
   return adopted;
 }
 
-bool adopt_any(owner_t *owner, unsigned size_class) {
-  if (gate_is_mine(&pool_gate)) return false;
+unit_t adopt_any(owner_t *owner, unsigned size_class) {
+  if (gate_is_mine(&pool_gate)) return 0;
   pool_enter();
   node_t *here = node_of(owner);
-  bool adopted = adopt_on(here, owner, size_class, NEEDED) || adopt_on_others(here, owner, size_class, NEEDED);
+  unit_t adopted = adopt_on(here, owner, size_class, NEEDED);
+  if (adopted == 0) adopted = adopt_on_others(here, owner, size_class, NEEDED);
   pool_leave();
   return adopted;
 }
 
 bool adopt_found(owner_t *orphanage, unsigned size_class) {
   owner_t *found = find_with(node_of(orphanage), size_class, SEARCH_LOOKS);
-  return found != NULL && adopt_from(found, orphanage, size_class, WANTED);
+  return found != NULL && adopt_from(found, orphanage, size_class, WANTED) != 0;
 }
 
 void adopt_check_search(uint32_t number, unsigned size_class) {

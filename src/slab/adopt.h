@@ -22,7 +22,7 @@ bool adopt(owner_t *owner, unsigned size_class);
 /* There is no memory: the same on all nodes, of whatever owner that waits there, and what the orphanages lend
  * from. What was freed and nobody has collected is not seen everywhere. Waits for the gate, but not in a signal
  * handler that has interrupted its own thread behind it. */
-bool adopt_any(owner_t *owner, unsigned size_class);
+unit_t adopt_any(owner_t *owner, unsigned size_class);
 /* The same for an orphanage, from an owner that waits on its node and is known to have such a slab. The gate is
  * held. */
 bool adopt_found(owner_t *orphanage, unsigned size_class);

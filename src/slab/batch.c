@@ -13,8 +13,11 @@
 
 #include <string.h>
 
-/* Slabs whose remote frees one refill collects: bounds the time of a malloc. */
-enum { COLLECTS_PER_REFILL = 16, ADOPTIONS_AT_THE_END = 64 };
+enum {
+  COLLECTS_PER_REFILL = 16, /* slabs and parcels whose remote frees one refill collects: bounds the time of a malloc */
+  ADOPTIONS_AT_THE_END =
+      64, /* slabs that one takes over where there is no memory, if pages of them may not come back */
+};
 
 bool batch_collect(owner_t *owner) {
   if (!remote_has_pending(owner)) return true;
@@ -42,8 +45,11 @@ static unit_t get_slab(owner_t *owner, unsigned size_class) {
   slab = slab_to_take(owner, size_class, true);
   if (slab == 0 && slab_add(owner, size_class)) slab = slab_to_take(owner, size_class, true);
   /* Of each that is taken over only itself is looked at, all others have been; and not of all that wait. */
-  for (int i = 0; slab == 0 && i < ADOPTIONS_AT_THE_END && adopt_any(owner, size_class); i++)
-    slab = slab_to_take_newest(owner, size_class);
+  for (int i = 0; slab == 0 && i < ADOPTIONS_AT_THE_END; i++) {
+    unit_t adopted = adopt_any(owner, size_class);
+    if (adopted == 0) break;
+    slab = slab_to_take_this(owner, adopted);
+  }
   return slab;
 }
 

@@ -135,8 +135,8 @@ size_t orphanage_lend(owner_t *owner, unsigned size_class, void **blocks, size_t
   size_t taken;
   bool is_open = lend(owner, size_class, blocks, wanted, 0, &taken);
   /* A slab is made with the gate open, as the heap may have to grow for it. */
-  if (is_open && taken == 0 && slab_add(owner, size_class))
-    lend(owner, size_class, blocks, wanted, owner->slabs[size_class], &taken);
+  unit_t fresh = is_open && taken == 0 ? slab_add(owner, size_class) : 0;
+  if (fresh != 0) lend(owner, size_class, blocks, wanted, fresh, &taken);
   if (taken > 0 && taken < wanted) memmove(blocks, blocks + wanted - taken, taken * sizeof *blocks);
   return taken;
 }

@@ -8,8 +8,9 @@
  *
  * An owner is used by one thread at a time, "the owning thread": the one it is
  * attached to or, while it is pooled, whoever holds the pool's gate. Who claims an
- * owner (claim.h) takes its thread's place for a moment. Only `pending` is touched by
- * others.
+ * owner (claim.h) takes its thread's place for a moment. Others touch `pending`, the claim
+ * and, behind the pool's gate, what is said so below; of these `pending` alone is written often, and has a line of its
+ * own.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -101,9 +102,10 @@ typedef struct owner {
   int64_t slab_bytes; /* of all blocks of our slabs, single ones not counted */
   int64_t free_bytes; /* of those that are free in them; what the arena was told last */
   int64_t free_bytes_told;
-  int64_t purged_bytes; /* of free_bytes: purged.h */
-  /* Of slab.c: units of listed slabs of which every block is free; up to how many of these in all one stays that
-   * is not the only slab of its class; such as were given to the arena since, and not made again. */
+  int64_t purged_bytes; /* that have gone, of these and of tails: purged.h */
+  /* Of slab.c: units of listed slabs of which every block is free; one that is not the only slab of its class stays
+   * as long as these are no more than empty_most; units of such as were given to the arena since, and not made
+   * again. */
   uint32_t empty_units, empty_most, given_units;
   uint32_t released_units; /* of slabs that went to the arena since the last batch boundary of a free */
   /* Of surplus.h: what was given back and wanted again lately, and when that was halved last;

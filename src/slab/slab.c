@@ -59,19 +59,28 @@ static void unlist(owner_t *owner, unit_t slab) {
   r->slab.listed = false;
 }
 
-/* Blocks are about to be taken from it: an empty one is the first then, and none any more. Else those before it become
- * the last, so that nobody looks at them again soon; unless empty ones are. */
-static HAK_COLD void begin_with(owner_t *owner, unit_t slab) {
-  if (is_empty(slab)) {
-    unlist(owner, slab);
-    list_as(owner, slab, false);
-    return;
-  }
-  unit_t *first = &owner->slabs[map_record(slab)->slab.size_class], last = map_record(*first)->slab.previous;
-  if (is_empty(last)) return;
+/* An empty slab, which is not the first, is it from now on: blocks are about to be taken from it. */
+static void begin_with_empty(owner_t *owner, unit_t slab) {
+  unlist(owner, slab);
+  list_as(owner, slab, false);
+}
+/* One with a block in use, which is not the first, is it from now on. Those that were before it become the last, so
+ * that nobody looks at them again soon, but for empty ones. */
+static void begin_with_used(owner_t *owner, unit_t slab) {
+  unit_t *first = &owner->slabs[map_record(slab)->slab.size_class], behind = 0; /* the first of the empty ones */
+  unit_t end = map_record(*first)->slab.previous, last = end, before = map_record(slab)->slab.previous;
+  for (; is_empty(last); last = map_record(last)->slab.previous) behind = last;
   map_record(last)->slab.next = *first;
-  map_record(map_record(slab)->slab.previous)->slab.next = 0;
+  map_record(*first)->slab.previous = last;
+  map_record(before)->slab.next = behind;
+  if (behind != 0) map_record(behind)->slab.previous = before;
+  map_record(slab)->slab.previous = behind != 0 ? end : before;
   *first = slab;
+}
+static HAK_COLD void begin_with(owner_t *owner, unit_t slab) {
+  if (slab == owner->slabs[map_record(slab)->slab.size_class]) return;
+  if (is_empty(slab)) begin_with_empty(owner, slab);
+  else begin_with_used(owner, slab);
 }
 
 /* ---- From the arena and back -----------------------------------------------------*/
@@ -189,16 +198,16 @@ void slab_age_empty(owner_t *owner) {
   owner->given_units = 0;
 }
 
-bool slab_add(owner_t *owner, unsigned size_class) {
+unit_t slab_add(owner_t *owner, unsigned size_class) {
   unit_t slab = make_slab(owner, size_class, NULL);
-  if (slab == 0) return false;
+  if (slab == 0) return 0;
   list(owner, slab);
   note_made(owner, units_of(slab));
   owner->empty_units += units_of(slab);
   int64_t bytes = free_bytes_of(slab);
   owner->slab_bytes += bytes;
   owner->free_bytes += bytes;
-  return true;
+  return slab;
 }
 
 /* The shelf has a length for each class of single blocks. */
@@ -277,19 +286,24 @@ static bool may_be_taken(owner_t *owner, unit_t slab, bool makes_room) {
 
 /* The first one's pages have gone back in part. */
 HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first, bool makes_room) {
+  enum { LOOKS_MOST = 64 }; /* behind the pool's gate; the next ones are the first to be looked at the next time */
   unit_t slab = first;
-  while (slab != 0 && !may_be_taken(owner, slab, makes_room && slab == first)) slab = map_record(slab)->slab.next;
-  if (slab != 0 && slab != first) begin_with(owner, slab);
+  for (unsigned looks = 0; slab != 0; looks++) {
+    if (!makes_room && looks >= LOOKS_MOST && !is_empty(slab)) {
+      begin_with(owner, slab);
+      return 0;
+    }
+    if (may_be_taken(owner, slab, makes_room && slab == first)) break;
+    slab = map_record(slab)->slab.next;
+  }
+  if (slab != 0) begin_with(owner, slab);
   return slab;
 }
 
-HAK_COLD unit_t slab_to_take_newest(owner_t *owner, unsigned size_class) {
-  unit_t first = owner->slabs[size_class];
-  if (first == 0) return 0;
-  unit_t last = map_record(first)->slab.previous, newest = is_empty(last) ? last : first; /* see list */
-  if (!may_be_taken(owner, newest, true)) return 0;
-  if (newest != first) begin_with(owner, newest);
-  return newest;
+HAK_COLD unit_t slab_to_take_this(owner_t *owner, unit_t slab) {
+  if (!may_be_taken(owner, slab, true)) return 0;
+  begin_with(owner, slab);
+  return slab;
 }
 
 size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void **end, size_t wanted) {

@@ -46,18 +46,17 @@ void slab_release_empty(owner_t *owner);
 void slab_age_empty(owner_t *owner);
 
 /* ---- For this layer's other files ------------------------------------------*/
-/* Puts a fresh slab of a class of several blocks at the front of the owner's list.
- * false: no memory. */
-bool slab_add(owner_t *owner, unsigned size_class);
+/* Adds a fresh slab of a class of several blocks to the owner's list; the last, as it is empty. 0: no memory. */
+unit_t slab_add(owner_t *owner, unsigned size_class);
 /* A fresh block of a single class; NULL if there is no memory. `is_zero`, if not NULL:
  * whether it reads as zero. */
 void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero);
 /* A listed slab of the class from which blocks may be taken, mostly the first one. 0: there is none, or a hard
- * limit does not allow that its pages are there again. `makes_room`: what is dirty goes before that is said, so
- * the pool's gate is open. */
+ * limit does not allow that its pages are there again. `makes_room`: what is dirty goes before that is said, so the
+ * caller must not hold the pool's gate; who does looks at a bounded number of them, and goes on there the next time. */
 HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first, bool makes_room);
-/* The same of the one alone that was listed last. */
-HAK_COLD unit_t slab_to_take_newest(owner_t *owner, unsigned size_class);
+/* The same of that one alone, which is listed. */
+HAK_COLD unit_t slab_to_take_this(owner_t *owner, unit_t slab);
 HAK_INLINE unit_t slab_to_take(owner_t *owner, unsigned size_class, bool makes_room) {
   unit_t first = owner->slabs[size_class];
   if (HAK_LIKELY(first == 0 || map_record(first)->slab.purged_pages == 0)) return first;

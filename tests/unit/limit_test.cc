@@ -315,26 +315,56 @@ TEST(HardLimit, EmptySlabsStayTheLast) {
   thread_leave(heap);
 }
 
-/* Each refill would look at all of them anew. */
-TEST(HardLimit, SlabsThatAreRefusedComeAfterTheOneThatIsNot) {
-  heap_t *heap = thread_enter();
-  owner_t *owner = &heap->owner;
-  const unsigned c = size_class_of(1000);
-  std::vector<void *> all(4 * size_classes[c].capacity);
-  for (size_t i = 0; i < all.size(); i++) ASSERT_EQ(batch_refill(owner, c, &all[i], 1, nullptr), 1u);
+namespace {
+
+/* So many slabs of which a block is out and pages have gone, and behind them one with all its pages: returns that. */
+unit_t behind_refused_slabs(owner_t *owner, unsigned c, size_t refused) {
+  std::vector<void *> all((refused + 1) * size_classes[c].capacity);
+  for (void *&block : all) EXPECT_EQ(batch_refill(owner, c, &block, 1, nullptr), 1u);
   std::map<unit_t, std::vector<void *>> of;
   for (void *block : all) of[slab_first_unit(static_cast<unit_t>(map_unit_of(block)), c)].push_back(block);
-  ASSERT_EQ(of.size(), 4u);
+  EXPECT_EQ(of.size(), refused + 1);
   const unit_t unmarked = of.begin()->first;
   for (auto &[slab, blocks] : of) /* each next one is listed before those that were */
     batch_flush(owner, c, blocks.data(), slab == unmarked ? 2 : blocks.size() - 1);
   for (auto &[slab, blocks] : of)
     if (slab != unmarked) purge_slab(owner, slab, TALLY_IDLE);
-  ASSERT_NE(owner->slabs[c], unmarked) << "the test is void";
+  EXPECT_NE(owner->slabs[c], unmarked) << "the test is void";
+  return unmarked;
+}
+
+}  // namespace
+
+/* Each refill would look at all of them anew. An empty one is the last all the same. */
+TEST(HardLimit, SlabsThatAreRefusedComeAfterTheOneThatIsNot) {
+  for (bool with_empty : {false, true}) {
+    heap_t *heap = thread_enter();
+    owner_t *owner = &heap->owner;
+    const unsigned c = size_class_of(with_empty ? 1300 : 1000);
+    const unit_t unmarked = behind_refused_slabs(owner, c, 3), empty = with_empty ? slab_add(owner, c) : 0;
+    const unit_t refused = owner->slabs[c];
+    limit_set_hard(limit_charged());
+    void *block;
+    EXPECT_EQ(batch_refill(owner, c, &block, 1, nullptr), 1u);
+    limit_set_hard(SIZE_MAX);
+    EXPECT_EQ(owner->slabs[c], unmarked);
+    EXPECT_EQ(map_record(unmarked)->slab.next, refused);
+    EXPECT_EQ(map_record(unmarked)->slab.previous == empty, with_empty) << "it is not the last";
+    slab_check(owner);
+    thread_leave(heap);
+  }
+}
+
+/* Of so many that nobody looks at all of them while others wait for the pool's gate. */
+TEST(HardLimit, WhoHoldsAGateLooksAtSomeOfTheSlabsThatAreRefused) {
+  heap_t *heap = thread_enter();
+  owner_t *owner = &heap->owner;
+  const unsigned c = size_class_of(1000);
+  const unit_t unmarked = behind_refused_slabs(owner, c, 100), refused = owner->slabs[c];
   limit_set_hard(limit_charged());
-  void *block;
-  ASSERT_EQ(batch_refill(owner, c, &block, 1, nullptr), 1u);
-  EXPECT_EQ(owner->slabs[c], unmarked);
+  EXPECT_EQ(slab_to_take(owner, c, false), 0u);
+  EXPECT_NE(owner->slabs[c], refused) << "the same ones are looked at again the next time";
+  EXPECT_EQ(slab_to_take(owner, c, false), unmarked);
   slab_check(owner);
   thread_leave(heap);
 }

@@ -4,8 +4,11 @@
 #include "support/process.h"
 
 #include <arena/dense.h>
+#include <arena/dirty.h>
+#include <arena/purging.h>
 #include <arena/returns.h>
 #include <arena/shelf.h>
+#include <arena/unshelve.h>
 
 #include <algorithm>
 #include <atomic>
@@ -270,6 +273,24 @@ TEST_F(ShutGate, WhatCanBeDoneLaterIs) {
     EXPECT_EQ(arena_relieve_now(100), 0u);
   });
   EXPECT_GT(arena_tick(os_now_ms() + kAnHourMs), 0u) << "there was nothing to do";
+}
+
+/* Each row of pages, and each run on the shelf, is a time through the gate. */
+TEST_F(ShutGate, WhoPurgesAndUnshelvesLeavesTheRestToOthers) {
+  const unit_t shelved = shelve(kOneMiB);
+  arena_give(arena_take(ZONE_SMALL, 4, 1, nullptr), 4);
+  ASSERT_GE(dirty_units(), 4u);
+  const purging_order_t order = {PURGING_ALL, 100, 100, 0, nullptr, false};
+  bool was_shut = false;
+  behind_a_shut_gate(arena_gate, [&] {
+    EXPECT_EQ(purging_do(&order, &was_shut), 0u);
+    EXPECT_EQ(unshelve_some(SIZE_MAX, false), 0u);
+  });
+  EXPECT_TRUE(was_shut);
+  EXPECT_TRUE(word_is_shelved(atomic32_load_relaxed(map_word(shelved))));
+  EXPECT_GE(purging_do(&order, &was_shut), 4u << UNIT_SHIFT);
+  EXPECT_FALSE(was_shut);
+  EXPECT_GT(unshelve_some(SIZE_MAX, false), 0u);
 }
 
 TEST_F(ShutGate, BlocksAreLentAnotherTimeAndComeBackOutsideOfIt) {

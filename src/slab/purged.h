@@ -18,6 +18,9 @@
 
 HAK_C_BEGIN
 
+/* Of slab.idle_looks, beside its number: no block was taken or put since all pages in free blocks had gone. */
+enum { SLAB_STRIPPED = 0x40 };
+
 /* Offsets are multiples of a page, from the slab's first byte. */
 bool purged_is_marked(unit_t slab, size_t offset);
 void purged_mark(owner_t *owner, unit_t slab, size_t from, size_t to);

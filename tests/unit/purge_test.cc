@@ -3,6 +3,8 @@
 #include "nothing_by_itself.h"
 #include "support/payload.h"
 
+#include <slab/purged.h>
+
 #include <algorithm>
 #include <random>
 #include <set>
@@ -82,6 +84,36 @@ TEST_F(Purge, PagesOfFreeBlocksGoBackAndOthersStay) {
 }
 
 /* The last page of a slab lies in the last blocks and in the tail behind them. */
+/* Whoever is refused at a hard limit comes by each time. */
+TEST_F(Purge, WhatWasStrippedIsPassedByUntilABlockMoves) {
+  const unsigned c = size_class_of(1024);
+  auto blocks = owner.refill(c, size_classes[c].capacity);
+  for (void *block : blocks) hak_test::stamp(block, 1024, 1);
+  const unit_t slab = slab_of(blocks[0]);
+  std::sort(blocks.begin(), blocks.end());
+  auto put = [&](size_t from, size_t to) {
+    owner.flush(c,
+                std::vector<void *>(blocks.begin() + static_cast<long>(from), blocks.begin() + static_cast<long>(to)));
+  };
+  put(8, 16);
+  size_t keep = SIZE_MAX; /* nothing goes */
+  EXPECT_EQ(purge_pages(owner, &keep), 0u);
+  EXPECT_EQ(record(slab).slab.idle_looks & SLAB_STRIPPED, 0);
+  keep = 0;
+  EXPECT_GE(purge_pages(owner, &keep), 4096u);
+  EXPECT_NE(record(slab).slab.idle_looks & SLAB_STRIPPED, 0) << "each call looks at it again";
+  put(24, 32);
+  EXPECT_GE(purge_pages(owner, &keep), 4096u) << "what has come since stays";
+  std::vector<void *> taken = owner.refill(c, 1);
+  EXPECT_EQ(record(slab).slab.idle_looks & SLAB_STRIPPED, 0);
+  owner.flush(c, taken);
+  std::memset(taken[0], 1, 1024); /* somebody may have looked at it before */
+  EXPECT_GE(purge_pages(owner, &keep), 4096u);
+  blocks.erase(blocks.begin() + 24, blocks.begin() + 32);
+  blocks.erase(blocks.begin() + 8, blocks.begin() + 16);
+  owner.flush(c, blocks);
+}
+
 TEST_F(Purge, ThePageBeforeTheTailGoesBack) {
   const size_t page = os_page_bytes();
   for (unsigned c : {5u, 30u, 45u}) {

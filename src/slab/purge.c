@@ -67,8 +67,8 @@ size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason) {
   return calls;
 }
 
-/* Of one slab. Whoever is refused at a hard limit comes here, and comes again: what was stripped, and not touched since,
- * is passed by. */
+/* Of one slab. Whoever is refused at a hard limit comes here, and comes again: what was stripped, and not touched
+ * since, is passed by. */
 static size_t strip(owner_t *owner, unit_t slab, size_t *keep) {
   uint8_t *looks = &map_record(slab)->slab.idle_looks;
   if ((*looks & SLAB_STRIPPED) != 0) return 0;

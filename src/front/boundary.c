@@ -11,6 +11,7 @@
 #include "../support/error.h"
 #include "bell.h"
 #include "decay.h"
+#include "growth.h"
 #include "magazine.h"
 #include "reclaim.h"
 #include "sample.h"
@@ -34,6 +35,7 @@ void *boundary_refill(unsigned size_class, bool *is_zero) {
     void *block = NULL;
     if (HAK_LIKELY(heap != NULL)) {
       decay_step(heap, false);
+      growth_look(heap, size_class);
       block = magazine_refill(heap, size_class, is_zero);
       thread_leave(heap);
     }

@@ -41,7 +41,7 @@ const field_t stats_fields[STATS_FIELDS] = {
     BYTES(purged_strained, "returned: more than is kept"),
     BYTES(purged_idle, "returned: free pages of idle slabs"),
     BYTES(purged_trimmed, "returned: asked for"),
-    BYTES(flushed_unused, "left magazines: unused for a second"),
+    BYTES(flushed_unused, "left magazines: unused, or while others grew"),
     BYTES(flushed_stripped, "left magazines: of sleeping threads"),
     BYTES(flushed_ended, "left magazines: of ended threads"),
     BYTES(purged_limited, "returned: near a limit"),

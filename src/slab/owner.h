@@ -102,6 +102,7 @@ typedef struct owner {
   int64_t slab_bytes; /* of all blocks of our slabs, single ones not counted */
   int64_t free_bytes; /* of those that are free in them; what the arena was told last */
   int64_t free_bytes_told;
+  int64_t grown_from;   /* slab_bytes at the last step of front/growth.h, or the least since */
   int64_t purged_bytes; /* that have gone, of these and of tails: purged.h */
   /* Of slab.c: units of listed slabs of which every block is free; one that is not the only slab of its class stays
    * as long as these are no more than empty_most; units of such as were given to the arena since, and not made
@@ -116,6 +117,7 @@ typedef struct owner {
   bool has_surplus;
   uint8_t surplus_class, mostly_free_count;
   uint8_t spill_class, spill_turn; /* of spill.c: where its hand is; batch boundaries */
+  uint8_t growth_classes;          /* of front/growth.h: that are still to be flushed */
   unit_t surplus_next, mostly_free[MOSTLY_FREE_MOST];
   /* Statistics; written by the owning thread, read by any: relaxed. */
   atomic64 refills, flushes, remote_frees, adoptions;

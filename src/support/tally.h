@@ -20,7 +20,7 @@ typedef enum {
   TALLY_TRIMMED,  /* what the program asked for: hak_trim, hak_thread_idle */
   TALLY_LIMITED,  /* what was in the way of a limit (limit.h)            */
   /* Blocks, from magazines to their slabs. */
-  TALLY_UNUSED,   /* of classes that their thread did not use for a second */
+  TALLY_UNUSED,   /* of classes that their thread did not use for a second, or while others grew */
   TALLY_STRIPPED, /* of threads that sleep, or that their magazines serve alone */
   TALLY_ENDED,    /* of threads that have ended                          */
   TALLY_COUNT

@@ -113,7 +113,7 @@ fn events(before: &Snapshot, after: &Snapshot) -> Fitted {
         ("returned: asked for", before.purged_trimmed, after.purged_trimmed),
         ("returned: near a limit", before.purged_limited, after.purged_limited),
         ("charged against limits", before.charged, after.charged),
-        ("left magazines: unused for a second", before.flushed_unused, after.flushed_unused),
+        ("left magazines: unused, or while others grew", before.flushed_unused, after.flushed_unused),
         ("left magazines: of sleeping threads", before.flushed_stripped, after.flushed_stripped),
         ("left magazines: of ended threads", before.flushed_ended, after.flushed_ended),
         ("most that slabs and blocks ever took", before.peak_in_use, after.peak_in_use),

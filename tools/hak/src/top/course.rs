@@ -22,7 +22,7 @@ pub const PURGED: [Decision; 5] = [
 ];
 /// From threads' magazines to slabs.
 pub const FLUSHED: [Decision; 3] = [
-    ("flushed_unused", |f| f.flushed_unused, "not used for a second"),
+    ("flushed_unused", |f| f.flushed_unused, "not used, or others grew"),
     ("flushed_stripped", |f| f.flushed_stripped, "the thread sleeps, or they serve it alone"),
     ("flushed_ended", |f| f.flushed_ended, "the thread has ended"),
 ];

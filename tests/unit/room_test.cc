@@ -94,6 +94,26 @@ TEST_F(RoomForSmall, FollowsTheLargestBatchOfLately) {
   EXPECT_LE(CapacityAfter(HAK_MIB(1)), SMALL_FLOOR_BYTES + HAK_MIB(8)) << "what was larger shrinks when its turn comes";
   hak__check_all();
 }
+/* At the end of a batch nothing is out. */
+TEST_F(RoomForSmall, RemembersTheMostThatWasOut) {
+  std::vector<void *> blocks(2048);
+  for (void *&block : blocks) block = hak_malloc(4096);
+  heap_t *heap = thread_enter();
+  room_in_all(heap, size_class_of(4096), HAK_MIB(4096)); /* more than there is: so it looks what is out */
+  const uint32_t most_kib = heap->out_lately_kib;
+  thread_leave(heap);
+  EXPECT_GE(most_kib, 8u * 1024);
+  for (; blocks.size() > 1; blocks.pop_back()) hak_free(blocks.back());
+  hak_thread_flush();
+  heap = thread_enter();
+  heap->looked_at_kib = 0; /* a second has passed */
+  room_in_all(heap, size_class_of(4096), HAK_MIB(4096));
+  EXPECT_GE(heap->out_lately_kib, most_kib);
+  room_age(heap);
+  EXPECT_LT(heap->out_lately_kib, most_kib);
+  thread_leave(heap);
+  hak_free(blocks[0]);
+}
 TEST_F(RoomForSmall, IsByTheThreadsOwnSlabs) {
   std::vector<void *> others(HAK_MIB(64) / 256);
   for (void *&block : others) block = hak_malloc(256);

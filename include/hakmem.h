@@ -231,8 +231,8 @@ typedef struct hak_stats {
    * that is kept; free pages of slabs that nobody used for half a second or more; hak_trim and
    * hak_thread_idle. In part it may not have been resident. */
   uint64_t purged_aged, purged_strained, purged_idle, purged_trimmed;
-  /* Sent home from magazines to slabs since then: what a thread did not use for a second;
-   * what lay in those of sleeping threads; of ended ones. */
+  /* Sent home from magazines to slabs since then: what a thread did not use for a second, or
+   * while its slabs of other sizes grew; what lay in those of sleeping threads; of ended ones. */
   uint64_t flushed_unused, flushed_stripped, flushed_ended;
   uint64_t purged_limited; /* as purged_...: because the heap came near a limit        */
   size_t hard_limit;       /* HAKMEM_HARD_LIMIT; 0: none                             */

@@ -20,8 +20,6 @@ enum {
 
 static atomic64 next_look_ms; /* of arena_tick; relaxed, without the gate */
 
-static size_t purge(purging_order_t order) { return purging_do(&order, NULL); }
-
 /* Many threads may ask at once, each at every movement of the clock: where nothing was due,
  * they leave the gate alone for a while. */
 size_t arena_tick(uint64_t now_ms) {
@@ -33,9 +31,9 @@ size_t arena_tick(uint64_t now_ms) {
   arena_leave();
   size_t shelved = 0, purged = 0;
   if (shelf_units() > 0) shelved = unshelve_until(now_ms - min_size(shelf_ms, now_ms), UNSHELVED_MOST, SIZE_MAX, false);
-  if (is_due)
-    purged = purge((purging_order_t){
-        .until_ms = now_ms - age_ms, .most = PURGE_UNITS, .calls = PURGE_CALLS, .least = kept_for_good_units});
+  const purging_order_t order = {
+      .until_ms = now_ms - age_ms, .most = PURGE_UNITS, .calls = PURGE_CALLS, .least = kept_for_good_units};
+  if (is_due) purged = purging_do(&order, NULL);
   size_t paid = owes ? arena_pay_owed() : 0;
   if (shelved + purged + paid == 0) atomic64_store_relaxed(&next_look_ms, now_ms + LOOK_MS);
   return (shelved << UNIT_SHIFT) + paid + tally_add(TALLY_AGED, purged);
@@ -79,8 +77,8 @@ size_t arena_relieve_growth(size_t units) {
   arena_leave();
   if (is_owed) return arena_pay_owed();
   if (over == 0) return 0;
-  return tally_add(TALLY_STRAINED,
-                   purge((purging_order_t){.until_ms = PURGING_ALL, .most = over, .calls = PURGE_CALLS, .keep = keep}));
+  const purging_order_t order = {.until_ms = PURGING_ALL, .most = over, .calls = PURGE_CALLS, .keep = keep};
+  return tally_add(TALLY_STRAINED, purging_do(&order, NULL));
 }
 
 void arena_keep(size_t bytes) {
@@ -105,17 +103,14 @@ void arena_purge_fallen(void) {
   stock_enter();
   size_t steps = dirty_units() / STEP + MORE_STEPS;
   arena_leave();
-  for (bool goes_on = true; goes_on && steps > 0; steps--) {
+  const purging_order_t step = {
+      .until_ms = PURGING_ALL, .most = STEP, .calls = SIZE_MAX, .least = kept_unattended_units, .waits = true};
+  for (; steps > 0; steps--) {
     stock_enter();
-    goes_on = kept_unattended_surplus() > 0;
+    bool is_done = kept_unattended_surplus() == 0;
     arena_leave();
-    size_t purged = !goes_on ? 0
-                             : purge((purging_order_t){.until_ms = PURGING_ALL,
-                                                       .most = STEP,
-                                                       .calls = SIZE_MAX,
-                                                       .least = kept_unattended_units,
-                                                       .waits = true});
-    if (goes_on && tally_add(TALLY_STRAINED, purged) == 0) rest_if(kept_unattended_surplus);
+    if (is_done) return;
+    if (tally_add(TALLY_STRAINED, purging_do(&step, NULL)) == 0) rest_if(kept_unattended_surplus);
   }
 }
 
@@ -146,10 +141,9 @@ size_t arena_yield(size_t freed_units) {
   if (!arena_is_ready()) return 0;
   size_t most = PURGE_UNITS + freed_units, calls = PURGE_CALLS + freed_units / PURGE_UNITS * 2;
   if (shelf_units() > 0) unshelve_some(most, true); /* what the caller has freed may lie there */
-  return tally_add(
-      TALLY_TRIMMED,
-      purge((purging_order_t){
-          .until_ms = PURGING_ALL, .most = most, .calls = calls, .least = kept_least_units, .waits = true}));
+  const purging_order_t order = {
+      .until_ms = PURGING_ALL, .most = most, .calls = calls, .least = kept_least_units, .waits = true};
+  return tally_add(TALLY_TRIMMED, purging_do(&order, NULL));
 }
 
 size_t arena_purge_for(tally_t reason, size_t keep_bytes) {
@@ -158,8 +152,7 @@ size_t arena_purge_for(tally_t reason, size_t keep_bytes) {
   arena_enter();
   size_t most = dirty_units(); /* each once, should the system refuse some */
   arena_leave();
-  return tally_add(
-      reason,
-      purge((purging_order_t){
-          .until_ms = PURGING_ALL, .most = most, .calls = SIZE_MAX, .keep = keep_bytes >> UNIT_SHIFT, .waits = true}));
+  const purging_order_t order = {
+      .until_ms = PURGING_ALL, .most = most, .calls = SIZE_MAX, .keep = keep_bytes >> UNIT_SHIFT, .waits = true};
+  return tally_add(reason, purging_do(&order, NULL));
 }

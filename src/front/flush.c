@@ -21,13 +21,7 @@ void flush_heap(heap_t *heap) {
   slab_release_empty(&heap->owner);
 }
 
-/* Of one call: the cost that is left (capacity_block_cost), and the bytes that went home. */
-typedef struct {
-  size_t left, sent;
-} step_t;
-
-/* All but the newest blocks go home, as far as the step allows. Returns whether there is more. */
-static bool flush_all_but(heap_t *heap, unsigned size_class, size_t stay, step_t *step) {
+bool flush_all_but(heap_t *heap, unsigned size_class, size_t stay, flush_step_t *step) {
   size_t held = magazine_count(heap, size_class);
   if (held <= stay) return false;
   size_t count = min_size(held - stay, step->left / capacity_block_cost(size_class));
@@ -50,7 +44,7 @@ static bool is_sound(const heap_t *heap, unsigned size_class) {
 /* Returns whether there is more. What stays is looked at when the rest has gone home: a block may be in both. */
 static bool flush_some(heap_t *heap, bool keeps) {
   enum { STEP_COST = 16384 }; /* about a tenth of a millisecond */
-  step_t step = {.left = STEP_COST};
+  flush_step_t step = {.left = STEP_COST};
   bool has_more = false;
   FOR_EACH_MAGAZINE(heap, at) {
     unsigned c = (unsigned)at;

@@ -10,6 +10,13 @@
 
 HAK_C_BEGIN
 
+/* Of one call: the cost that is left (capacity_block_cost), and the bytes that went home. */
+typedef struct {
+  size_t left, sent;
+} flush_step_t;
+/* All but the newest `stay` blocks of a magazine go home, as far as the step allows. Returns whether there are more. */
+bool flush_all_but(heap_t *heap, unsigned size_class, size_t stay, flush_step_t *step);
+
 /* All magazines and the outbox empty. */
 void flush_caches(heap_t *heap);
 /* The same, what others have freed collected, empty slabs given back. */

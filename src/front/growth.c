@@ -3,20 +3,20 @@
 
 #include "../support/config.h"
 #include "../support/tally.h"
-#include "magazine.h"
+#include "flush.h"
 
 enum { GROWTH_SHARE = 8 };
 
 /* Of the classes that are left in this round, as far as a call has time for. */
 static void flush_some(heap_t *heap, unsigned size_class) {
-  enum { STEP_COST = 8192 }; /* see capacity_block_cost */
-  for (size_t cost = 0; heap->owner.growth_classes > 0 && cost < STEP_COST;) {
-    unsigned c = --heap->owner.growth_classes;
-    size_t held = magazine_count(heap, c);
-    if (held == 0 || c == size_class) continue;
-    cost += magazine_flush(heap, c, held);
-    tally_add(TALLY_UNUSED, (held - magazine_count(heap, c)) * size_classes[c].block_bytes);
-  }
+  enum { STEP_COST = 8192 };
+  uint8_t *left = &heap->owner.growth_classes;
+  flush_step_t step = {.left = STEP_COST};
+  bool has_more = false;
+  for (int c; !has_more && (c = magazine_below(heap, *left)) >= 0; *left = (uint8_t)(c + has_more))
+    has_more = (unsigned)c != size_class && flush_all_but(heap, (unsigned)c, 0, &step);
+  if (!has_more) *left = 0;
+  tally_add(TALLY_UNUSED, step.sent);
 }
 
 HAK_NOINLINE void growth_step(heap_t *heap, unsigned size_class) {

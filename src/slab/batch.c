@@ -14,9 +14,10 @@
 #include <string.h>
 
 enum {
-  COLLECTS_PER_REFILL = 16, /* slabs and parcels whose remote frees one refill collects: bounds the time of a malloc */
-  ADOPTIONS_AT_THE_END =
-      64, /* slabs that one takes over where there is no memory, if pages of them may not come back */
+  /* Slabs and parcels whose remote frees one refill collects: bounds the time of a malloc. */
+  COLLECTS_PER_REFILL = 16,
+  /* Slabs that one takes over where there is no memory, if pages of them may not come back. */
+  ADOPTIONS_AT_THE_END = 64,
 };
 
 bool batch_collect(owner_t *owner) {

@@ -67,11 +67,11 @@ size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason) {
   return calls;
 }
 
-/* Of one slab. Whoever is refused at a hard limit comes here, and comes again: what was stripped, and not touched
- * since, is passed by. */
-static size_t strip(owner_t *owner, unit_t slab, size_t *keep) {
+/* Of one slab. Whoever is refused at a hard limit comes here, and comes again: one whose pages have gone, and that was
+ * not touched since, is passed by. */
+static size_t purge_pages_of(owner_t *owner, unit_t slab, size_t *keep) {
   uint8_t *looks = &map_record(slab)->slab.idle_looks;
-  if ((*looks & SLAB_STRIPPED) != 0) return 0;
+  if ((*looks & SLAB_PURGED) != 0) return 0;
   size_t purged = 0;
   bool all_gone = true;
   for (free_pages_t pages = {0}; next_free_pages(slab, &pages);) {
@@ -81,7 +81,7 @@ static size_t strip(owner_t *owner, unit_t slab, size_t *keep) {
     if (are_gone) purged_mark(owner, slab, pages.from, pages.to);
     else all_gone = false;
   }
-  if (all_gone) *looks |= SLAB_STRIPPED;
+  if (all_gone) *looks |= SLAB_PURGED;
   return purged;
 }
 
@@ -89,7 +89,7 @@ size_t purge_pages(owner_t *owner, size_t *keep) {
   size_t purged = 0;
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     for (unit_t slab = owner->slabs[c]; slab != 0; slab = map_record(slab)->slab.next) {
-      purged += strip(owner, slab, keep);
+      purged += purge_pages_of(owner, slab, keep);
       if (HAK_UNLIKELY(claim_is_awaited(owner))) return purged;
     }
   }
@@ -101,7 +101,7 @@ size_t purge_pages(owner_t *owner, size_t *keep) {
 static size_t look(owner_t *owner, unit_t slab) {
   enum { PURGE_AT = 2 };
   unit_record_t *r = map_record(slab);
-  unsigned looks = r->slab.idle_looks & ~(unsigned)(SLAB_PASSED | SLAB_STRIPPED);
+  unsigned looks = r->slab.idle_looks & ~(unsigned)(SLAB_PASSED | SLAB_PURGED);
   if (looks == PURGE_AT) return 0;
   r->slab.idle_looks++;
   if (looks + 1 < PURGE_AT) return 0;

@@ -29,7 +29,7 @@ static void forget(owner_t *owner, unit_t slab) {
   owner->purged_bytes -= (int64_t)bytes_of(slab);
   for (unsigned i = 0; i < size_classes[r->slab.size_class].slab_units; i++) map_record(slab + i)->slab.purged = 0;
   r->slab.purged_pages = 0;
-  r->slab.idle_looks &= (uint8_t)~SLAB_STRIPPED;
+  r->slab.idle_looks &= (uint8_t)~SLAB_PURGED;
 }
 
 HAK_COLD bool purged_may_be_taken(owner_t *owner, unit_t slab, bool makes_room) {

@@ -19,7 +19,7 @@
 HAK_C_BEGIN
 
 /* Of slab.idle_looks, beside its number: no block was taken or put since all pages in free blocks had gone. */
-enum { SLAB_STRIPPED = 0x40 };
+enum { SLAB_PURGED = 0x40 };
 
 /* Offsets are multiples of a page, from the slab's first byte. */
 bool purged_is_marked(unit_t slab, size_t offset);

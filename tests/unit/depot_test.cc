@@ -494,7 +494,6 @@ TEST(Travelling, ThreadsThatExchangeBlocksNeedNoMoreAndMore) {
   hak__check_all();
 }
 
-/* Threads put and take at once, so that each comes into the middle of others' steps. */
 /* Four threads are the first of a class to put anything there, each class anew. */
 TEST(Travelling, WhatManyPutFirstIsAllThere) {
   with_memory_and_nothing_there();
@@ -521,6 +520,7 @@ TEST(Travelling, WhatManyPutFirstIsAllThere) {
   for (unsigned c = 0; c < MID_CLASS_END; c++) EXPECT_EQ(depot_take(c, all.data(), all.size()), there[c].load());
 }
 
+/* Threads put and take at once, so that each comes into the middle of others' steps. */
 TEST(Travelling, WhatIsPutIsTakenOnce) {
   with_memory_and_nothing_there();
   constexpr std::size_t kThreads = 4, kBlocks = 2000;

@@ -83,9 +83,8 @@ TEST_F(Purge, PagesOfFreeBlocksGoBackAndOthersStay) {
   }
 }
 
-/* The last page of a slab lies in the last blocks and in the tail behind them. */
 /* Whoever is refused at a hard limit comes by each time. */
-TEST_F(Purge, WhatWasStrippedIsPassedByUntilABlockMoves) {
+TEST_F(Purge, WhatHasGoneIsPassedByUntilABlockMoves) {
   const unsigned c = size_class_of(1024);
   auto blocks = owner.refill(c, size_classes[c].capacity);
   for (void *block : blocks) hak_test::stamp(block, 1024, 1);
@@ -98,14 +97,14 @@ TEST_F(Purge, WhatWasStrippedIsPassedByUntilABlockMoves) {
   put(8, 16);
   size_t keep = SIZE_MAX; /* nothing goes */
   EXPECT_EQ(purge_pages(owner, &keep), 0u);
-  EXPECT_EQ(record(slab).slab.idle_looks & SLAB_STRIPPED, 0);
+  EXPECT_EQ(record(slab).slab.idle_looks & SLAB_PURGED, 0);
   keep = 0;
   EXPECT_GE(purge_pages(owner, &keep), 4096u);
-  EXPECT_NE(record(slab).slab.idle_looks & SLAB_STRIPPED, 0) << "each call looks at it again";
+  EXPECT_NE(record(slab).slab.idle_looks & SLAB_PURGED, 0) << "each call looks at it again";
   put(24, 32);
   EXPECT_GE(purge_pages(owner, &keep), 4096u) << "what has come since stays";
   std::vector<void *> taken = owner.refill(c, 1);
-  EXPECT_EQ(record(slab).slab.idle_looks & SLAB_STRIPPED, 0);
+  EXPECT_EQ(record(slab).slab.idle_looks & SLAB_PURGED, 0);
   owner.flush(c, taken);
   std::memset(taken[0], 1, 1024); /* somebody may have looked at it before */
   EXPECT_GE(purge_pages(owner, &keep), 4096u);
@@ -114,6 +113,7 @@ TEST_F(Purge, WhatWasStrippedIsPassedByUntilABlockMoves) {
   owner.flush(c, blocks);
 }
 
+/* The last page of a slab lies in the last blocks and in the tail behind them. */
 TEST_F(Purge, ThePageBeforeTheTailGoesBack) {
   const size_t page = os_page_bytes();
   for (unsigned c : {5u, 30u, 45u}) {

@@ -9,7 +9,7 @@ enum { GROWTH_SHARE = 8 };
 
 /* Of the classes that are left in this round, as far as a call has time for. */
 static void flush_some(heap_t *heap, unsigned size_class) {
-  enum { STEP_COST = 8192 };
+  enum { STEP_COST = 1024 }; /* each block may be the last of a slab, which goes to the arena then */
   uint8_t *left = &heap->owner.growth_classes;
   flush_step_t step = {.left = STEP_COST};
   bool has_more = false;

@@ -47,10 +47,9 @@ extern "C" {
 /* ---- Allocation: as the malloc(3) function of the same name --------------
  *
  * Every block is aligned to at least 16 bytes, and to its size when that is a
- * power of two of at most 4 KiB; one that realloc leaves where it is, as it
- * shrinks, to at least 16. On failure NULL is returned and errno is ENOMEM;
- * that includes sizes above PTRDIFF_MAX and products that overflow. A size of 0
- * gives a unique pointer.
+ * power of two of at most 4 KiB; one that realloc has resized to at least 16.
+ * On failure NULL is returned and errno is ENOMEM; that includes sizes above
+ * PTRDIFF_MAX and products that overflow. A size of 0 gives a unique pointer.
  */
 HAK_PUBLIC void *hak_malloc(size_t bytes) HAK_NOEXCEPT HAK_ATTR(malloc, alloc_size(1), warn_unused_result);
 HAK_PUBLIC void *hak_calloc(size_t count, size_t bytes) HAK_NOEXCEPT

@@ -7,6 +7,7 @@
 #include "../base/turns.h"
 #include "../front/bell.h"
 #include "../front/boundary.h"
+#include "../front/decay.h"
 #include "../front/magazine.h"
 #include "../front/sample.h"
 #include "../front/reclaim.h"
@@ -97,7 +98,8 @@ static HAK_NOINLINE void free_any(void *block, uint32_t word) {
   switch (kind) {
     case ADDRESS_CLASS: boundary_free(block, word); break;
     case ADDRESS_HUGE:
-      if (!huge_free(block)) error_report(ERROR_DOUBLE_FREE, block, 0, 0);
+      if (huge_free(block)) decay_outside();
+      else error_report(ERROR_DOUBLE_FREE, block, 0, 0);
       bell_ring();
       break;
     case ADDRESS_OUTSIDE:
@@ -225,13 +227,18 @@ static void *stays_large(void *block) {
   return block;
 }
 
-/* Where there is no memory for a smaller block, the larger one serves. */
-static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
+/* NULL: there is no memory, and errno is as it was. */
+static void *smaller_copy(void *block, size_t old_bytes, size_t bytes) {
   int saved_errno = errno;
   void *moved = realloc_by_copy(block, old_bytes, bytes);
-  if (moved != NULL) return moved;
-  errno = saved_errno;
-  return stays_large(block);
+  if (moved == NULL) errno = saved_errno;
+  return moved;
+}
+
+/* Where there is no memory for a smaller block, the larger one serves. */
+static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
+  void *moved = smaller_copy(block, old_bytes, bytes);
+  return moved != NULL ? moved : stays_large(block);
 }
 
 /* Of less, a copy takes about as long as to ask and to move what is resident. */
@@ -283,16 +290,26 @@ static void record_changes(void *block) {
   if (HAK_UNLIKELY(record_mean() != 0)) record_freed(block);
 }
 
-/* A sparse one is cut where it is. If it stayed as long as it was it would keep its addresses, of which there may be
- * few, and be counted whole. */
-static void *shrink_single(void *block, uint32_t word, size_t old_bytes, size_t bytes) {
-  if (bytes <= MID_MAX_BYTES || !is_sparse(block, old_bytes, bytes)) return realloc_smaller(block, old_bytes, bytes);
-  unsigned new_class = size_class_above_tiny(bytes);
-  record_changes(block);
-  if (!slab_cut_single((unit_t)map_unit_of(block), word, new_class)) return realloc_smaller(block, old_bytes, bytes);
+/* To what the smallest of lone blocks has, if `bytes` is less. */
+static bool cut_single(void *block, uint32_t word, size_t bytes) {
+  unsigned new_class = size_class_above_tiny(max_size(bytes, MID_MAX_BYTES + 1));
+  if (!slab_cut_single((unit_t)map_unit_of(block), word, new_class)) return false;
   arena_relieve(size_classes[word_kind(word)].slab_units - size_classes[new_class].slab_units);
   bell_ring();
-  return record_changed(block);
+  return true;
+}
+
+/* A sparse one is cut where it is. If it stayed as long as it was it would keep its addresses, of which there may be
+ * few, and be counted whole. So is one for whose copy there is no memory: what it gives back may be all there is. */
+static void *shrink_single(void *block, uint32_t word, size_t old_bytes, size_t bytes) {
+  bool may_be_copied = bytes <= MID_MAX_BYTES || !is_sparse(block, old_bytes, bytes);
+  void *moved = may_be_copied ? smaller_copy(block, old_bytes, bytes) : NULL;
+  if (moved != NULL) return moved;
+  record_changes(block);
+  bool is_cut = cut_single(block, word, bytes);
+  if (!is_cut && !may_be_copied) return realloc_smaller(block, old_bytes, bytes);
+  record_changed(block);
+  return is_cut && bytes > MID_MAX_BYTES ? block : stays_large(block);
 }
 
 /* A lone block may grow where it is, or become huge without being copied: what is longer than any other, or
@@ -370,7 +387,8 @@ HAK_INLINE void *realloc_class(void *block, uint32_t word, size_t bytes) {
 /* One that was made huge by its alignment, or was cut, may be smaller than a class's, and grow. */
 static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
-  if (huge_is_cut_by_copy(block, old_bytes, bytes)) return realloc_smaller(block, old_bytes, bytes);
+  void *copy = huge_is_cut_by_copy(block, old_bytes, bytes) ? smaller_copy(block, old_bytes, bytes) : NULL;
+  if (copy != NULL) return copy; /* without memory for one it is cut where it is */
   record_changes(block);
   void *moved = huge_realloc(block, bytes);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();

@@ -189,12 +189,13 @@ unit_t arena_take(zone_id_t zone, size_t units, size_t align_units, bool *is_zer
   return r.first;
 }
 
+/* Of units that are the caller's: others change other bits of it, under the gate. */
+HAK_LOOKS_ON static uint32_t stale_of(run_cursor_t c) { return HAK_LOOK(map_superslab(c.number)->stale) & c.mask; }
+
 void arena_clear_stale(unit_t first, size_t units) {
   unit_t row = first, row_end = first; /* what is stale in a row is cleared at once */
   FOR_EACH_SUPERSLAB(c, first, units) {
-    stock_enter(); /* other bits of the mask belong to others */
-    uint32_t stale = map_superslab(c.number)->stale & c.mask;
-    arena_leave();
+    uint32_t stale = stale_of(c);
     while (stale != 0) {
       unsigned from = (unsigned)__builtin_ctz(stale);
       uint64_t rest = (uint64_t)stale >> from; /* 64 bits: its complement is never 0 */

@@ -91,7 +91,7 @@ void arena_attend(bool is_attended) { kept_attend(is_attended); }
 
 /* Nothing went. If some still is to, it was refused. */
 static void rest_if(size_t is_to_go(void)) {
-  stock_enter();
+  if (!stock_enter_soon()) return;
   if (is_to_go() > 0) kept_rest(os_now_ms() + REFUSED_MS);
   arena_leave();
 }
@@ -125,7 +125,7 @@ size_t arena_pay_owed(void) {
   size_t purged = tally_add(TALLY_STRAINED, purging_do(&order, &was_shut));
   if (purged == 0 && was_shut) return 0;
   if (purged == 0) rest_if(debt_units);
-  stock_enter();
+  if (!stock_enter_soon()) return purged; /* it is owed still, and goes once more at the most */
   debt_pay(purged >> UNIT_SHIFT);
   arena_leave();
   return purged;

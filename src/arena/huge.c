@@ -81,7 +81,6 @@ bool huge_free(void *address) {
   huge_pages_learn(first, units);
   give(first, HUGE_SOURCE_THERE);
   arena_relieve(units);
-  arena_tick(os_now_ms());
   return true;
 }
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* Every free reads it: no line of it is another variable's, which somebody may write. */
-map_t the_map __attribute__((aligned(HAK_CACHE_LINE)));
+map_t the_map __attribute__((aligned(HAK_CACHE_LINE))) = {.base = MAP_NOWHERE};
 static_assert(offsetof(map_t, units) < HAK_CACHE_LINE, "the first line has what free reads");
 
 enum { TABLES = 6 }; /* the page map comes first and starts the window */

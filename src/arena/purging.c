@@ -68,9 +68,9 @@ static HAK_LOOKS_ON bool may_be_clean(uint32_t number) {
 
 /* A page of bitmaps is for several units, and rows are often shorter: what they leave goes when the SuperSlab
  * is wholly free and clean. It is set apart as a row is. */
-static void purge_tables(uint32_t number, void (*purge)(unit_t first, size_t units)) {
+static void purge_tables(uint32_t number, void (*purge)(unit_t first, size_t units), bool waits) {
   const unit_t first = number * SUPERSLAB_UNITS;
-  stock_enter();
+  if (!stock_enter_if(waits)) return;
   bool is_clean = (map_superslab(number)->used | map_superslab(number)->dirty) == 0;
   if (is_clean) set_apart(first, SUPERSLAB_UNITS);
   arena_leave();
@@ -82,12 +82,12 @@ static void purge_tables(uint32_t number, void (*purge)(unit_t first, size_t uni
   arena_leave();
 }
 
-static void purge_tables_beside(unit_t first, size_t units) {
+static void purge_tables_beside(unit_t first, size_t units, bool waits) {
   const zone_kind_t *kind = zone_look(zone_of(first))->kind;
   if (kind->purge_tables == NULL) return;
   FOR_EACH_SUPERSLAB(c, first, units) {
     bool is_part = c.mask != UINT32_MAX; /* else all of it went */
-    if (is_part && may_be_clean(c.number)) purge_tables(c.number, kind->purge_tables);
+    if (is_part && may_be_clean(c.number)) purge_tables(c.number, kind->purge_tables, waits);
   }
 }
 
@@ -108,7 +108,7 @@ size_t purging_do(const purging_order_t *order, bool *was_shut) {
     if (units == 0) break;
     tried += units;
     purged += purge_claimed(first, units, 0);
-    purge_tables_beside(first, units);
+    purge_tables_beside(first, units, order->waits);
   }
   return purged << UNIT_SHIFT;
 }

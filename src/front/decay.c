@@ -68,6 +68,12 @@ static bool give_back(heap_t *heap, uint64_t now_ms) {
   return has_more;
 }
 
+void decay_outside(void) {
+  if (config()->over_time == OVER_TIME_OFF) return;
+  uint64_t now_ms = os_now_ms();
+  if (!bell_is_attended(now_ms)) arena_tick(now_ms);
+}
+
 void decay_now(heap_t *heap, bool may_purge) {
   if (config()->over_time == OVER_TIME_OFF) return;
   room_look_at_out(heap);

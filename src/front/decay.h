@@ -15,6 +15,8 @@ HAK_C_BEGIN
 /* `may_purge`: memory may be given back to the system, which takes longer than a
  * small malloc should; only frees do that. */
 void decay_now(heap_t *heap, bool may_purge);
+/* What of it needs no heap: after the free of a block that no magazine holds. */
+void decay_outside(void);
 
 /* Called at each batch boundary; looks at the clock at every 16th, and at the next one after there was
  * something to give back. */

@@ -59,7 +59,7 @@ static bool flush_some(heap_t *heap, bool keeps) {
 
 bool flush_step(owner_t *owner) {
   heap_t *heap = heap_of(owner);
-  if (heap->id_word == 0) return false; /* its thread ended before it had one */
+  if (!heap_has_begun(heap)) return false; /* its thread ended before it had one */
   if (owner->stripped) strip_mend(heap);
   bool has_more = flush_some(heap, false);
   room_count_out(heap);

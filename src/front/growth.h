@@ -4,7 +4,8 @@
  * A slab goes back when all of its blocks are free, and a block in a magazine is not: blocks that were freed in no
  * order keep a slab each. Programs that work in phases, each with other sizes, would have the slabs of all phases
  * that they were through. To wait for a second (decay.h) is too long: a heap grows by some MiB in a millisecond. So
- * at each step by which a thread's slabs have grown the magazines of all other classes go home, some at a refill.
+ * at each step by which a thread's slabs have grown the magazines of all other classes to 64 KiB go home, some at a
+ * refill.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -89,6 +89,13 @@ typedef struct heap {
   owner_t owner;
 } heap_t;
 
+/* Whether it has ever been a thread's, so that its magazines are there. For the thread that it begins with, once they
+ * are; and for whoever holds the pool's gate or has claimed the owner, which may be before: release, and acquire. */
+HAK_INLINE void heap_begins(heap_t *heap) {
+  __atomic_store_n(&heap->id_word, word_make(heap->owner.id, 0), __ATOMIC_RELEASE);
+}
+HAK_INLINE bool heap_has_begun(const heap_t *heap) { return __atomic_load_n(&heap->id_word, __ATOMIC_ACQUIRE) != 0; }
+
 static_assert(offsetof(heap_t, owner) == OWNER_ROOM_BYTES, "a heap lies around its owner");
 static_assert(sizeof(heap_t) == OWNER_STRIDE_BYTES, "heaps lie at the stride of owners");
 HAK_INLINE heap_t *heap_of(owner_t *owner) { return (heap_t *)((char *)owner - OWNER_ROOM_BYTES); }

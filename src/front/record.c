@@ -241,7 +241,7 @@ static void note_allocated(void *block, size_t bytes, uint64_t mean_bytes) {
 }
 
 HAK_COLD void record_allocated(void *block, size_t bytes, uint64_t mean_bytes) {
-  int saved_errno = errno; /* as after any malloc that succeeds */
+  int saved_errno = errno; /* no call that a sample makes is the program's */
   if (record_prepare()) note_allocated(block, bytes, mean_bytes);
   errno = saved_errno;
 }

@@ -124,7 +124,7 @@ static bool strip(owner_t *owner, unsigned first) {
   heap_t *heap = heap_of(owner);
   if (sample_may_be_on(heap)) return false; /* its magazines have a NULL already */
   /* With a block set aside, nobody but the thread knows what the slot's NULL means. */
-  if (heap->id_word == 0 || heap->set_aside_count > 0) return false;
+  if (!heap_has_begun(heap) || heap->set_aside_count > 0) return false;
   return put_floors(heap, first) || flush_below(heap);
 }
 

@@ -56,6 +56,7 @@ HAK_INLINE bool enter(heap_t *heap) {
  * gets the heap next, or for tidy_some. */
 static void detach(heap_t *heap) {
   if (!enter(heap)) return;
+  room_count_again(heap); /* a handler that forked just now found no thread's heap */
   if (sample_may_be_on(heap)) sample_end(heap);
   flush_at_end(heap);
   magazines_drop(heap, FIRST_CAPACITY); /* the next thread begins with those */
@@ -122,7 +123,7 @@ static heap_t *attach(void) {
     memcpy(heap->top, the_null_heap.top, sizeof heap->top);
     memcpy(heap->limit, the_null_heap.limit, sizeof heap->limit);
     heap->sampler = (struct sampler *)&the_null_sampler;
-    heap->id_word = word_make(heap->owner.id, 0);
+    heap_begins(heap);
   }
   sample_attach(heap);
   HAK_PROBE(thread_start, heap->owner.id);

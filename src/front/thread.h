@@ -19,7 +19,8 @@ heap_t *thread_enter(void);
 heap_t *thread_enter_if_any(void);
 void thread_leave(heap_t *heap);
 
-/* flush_heap for the calling thread, if it has a heap. */
+/* All that lies aside goes home: what the calling thread's caches of regions and the depot have, and its magazines, if
+ * it has a heap. */
 void thread_flush(void);
 
 /* Whether the first thread of the process has ended, which does not end the process while

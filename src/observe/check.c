@@ -17,7 +17,7 @@ void hak__check_all(void) {
   arena_check();
   FOR_EACH_HEAP(heap) {
     if (heap->owner.state == OWNER_LOST) continue;
-    if (heap->id_word != 0) magazines_check(heap); /* else it has never been a thread's */
+    if (heap_has_begun(heap)) magazines_check(heap); /* else it has never been a thread's */
     slab_check(&heap->owner);
   }
   pool_check();

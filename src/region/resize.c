@@ -45,25 +45,24 @@ static void *stay(void *block, unsigned what, size_t bytes) {
   return block;
 }
 
-/* To cut it to less than that is not worth the gap: it is copied. */
-static bool resize_run(region_t *region, unit_t first, size_t units) {
-  enum { CUT_LEAST_UNITS = 4 };
+/* To cut it to less than `least` is not worth the gap: it is copied. */
+static bool resize_run(region_t *region, unit_t first, size_t units, size_t least) {
   size_t before = map_record(first)->region.units;
   if (units > before) return units_extend_whole(region, first, units);
-  if (units == before || units < CUT_LEAST_UNITS) return false;
+  if (units == before || units < least) return false;
   units_cut_whole(region, first, units);
   return true;
 }
 
 /* A lone block that has a run of its own, in place. */
-static bool resize_in_place(void *block, uint32_t word, size_t bytes) {
+static bool resize_in_place(void *block, uint32_t word, size_t bytes, size_t least_units) {
   unit_t first = (unit_t)map_unit_of(block);
   region_t *region = registry_enter_number(word_region(word));
   if (region == NULL) return false;
   unit_record_t *r = map_record(first);
   size_t units = units_for_lone(bytes);
   bool done = !region->is_lost && map_lookup(block) == word && r->region.run == first && r->region.is_whole &&
-              resize_run(region, first, units);
+              resize_run(region, first, units, least_units);
   if (done) {
     region->lone_units -= r->region.units;
     blocks_make_lone(region, first, units);
@@ -90,6 +89,7 @@ static region_result_t alloc_grown(uint64_t handle, size_t bytes, void **moved) 
 }
 
 static region_result_t resize(void *block, uint32_t word, size_t held, size_t bytes, void **moved) {
+  enum { CUT_LEAST_UNITS = 4 };
   unsigned what = word_what(word);
   bool may_stay = bytes <= held;
   *moved = block;
@@ -97,7 +97,8 @@ static region_result_t resize(void *block, uint32_t word, size_t held, size_t by
     stay(block, what, bytes);
     return REGION_OK;
   }
-  if (what == REGION_LONE && bytes <= PTRDIFF_MAX && resize_in_place(block, word, bytes)) return REGION_OK;
+  if (what == REGION_LONE && bytes <= PTRDIFF_MAX && resize_in_place(block, word, bytes, CUT_LEAST_UNITS))
+    return REGION_OK;
   uint64_t handle = handle_of(word);
   region_result_t result = may_stay ? region_try_alloc(handle, bytes, 1, false, moved)
                                     : alloc_grown(handle, bytes, moved);
@@ -107,8 +108,11 @@ static region_result_t resize(void *block, uint32_t word, size_t held, size_t by
     return REGION_OK;
   }
   if (!may_stay) return result;
+  *moved = block;
+  /* Without memory for a copy it is cut where it is. */
+  if (what == REGION_LONE && resize_in_place(block, word, bytes, 1)) return REGION_OK;
   atomic32_store_relaxed(&some_stayed_large, 1);
-  *moved = stay(block, what, bytes);
+  stay(block, what, bytes);
   return REGION_OK;
 }
 

@@ -12,7 +12,8 @@ enum {
   FALL_SHARE = 4,                /* below being near: when it has fallen by so much, the next time is a first */
 };
 
-atomic32 limit_passed, limit_any;
+atomic32 limit_passed;
+atomic64 limit_near_any = {NONE};
 
 /* Relaxed: see limit.h. Every run that comes or goes writes to `charged`, so nothing that is only read lies
  * beside it. */
@@ -20,9 +21,7 @@ static struct { atomic64 bytes; } __attribute__((aligned(HAK_CACHE_LINE))) charg
 static atomic64 hard = {NONE}, look_at = {LOOK_BYTES};
 /* The slack when somebody watched last, and what was charged without it; from where on to squeeze. */
 static atomic64 slack, needed, squeeze_at = {NONE};
-static atomic64 soft_bytes, container_bytes; /* as they were told, for limits_now */
-/* Charged bytes from which on the heap is near each limit, and the least of them. */
-static atomic64 near_hard = {NONE}, near_soft = {NONE}, near_container = {NONE}, near_any = {NONE};
+static atomic64 soft_bytes, container_bytes; /* as they were told */
 
 const inspect_field_t limit_inspected[4] = {
     HAK_INSPECT_VARIABLE("hard_limit", hard),
@@ -60,14 +59,14 @@ bool limit_could_ever_allow(size_t bytes) { return bytes <= load(&hard); }
 
 /* ---- Being near --------------------------------------------------------------------*/
 bool limit_is_near(size_t more_bytes) {
-  uint64_t from = load(&near_any);
+  uint64_t from = load(&limit_near_any);
   return from != NONE && above(load(&needed), more_bytes) >= from;
 }
 
-bool limit_is_tight(void) { return load(&charged.bytes) >= load(&near_any); }
+bool limit_is_tight(void) { return load(&charged.bytes) >= load(&limit_near_any); }
 
 size_t limit_slack(void) {
-  uint64_t from = load(&near_any), fixed = load(&needed), end = from + from / (NEAR_SHARE - 1);
+  uint64_t from = load(&limit_near_any), fixed = load(&needed), end = from + from / (NEAR_SHARE - 1);
   if (from == NONE) return SIZE_MAX;
   uint64_t of_the_rest = end > fixed ? least(end - fixed, end - from) / LEFT_SHARE : 0;
   uint64_t below = from > fixed ? from - fixed : 0;
@@ -78,40 +77,39 @@ bool limit_allows_huge_pages(size_t more_bytes) { return !limit_is_hard() && !li
 
 /* ---- The limits ----------------------------------------------------------------------*/
 
-/* Sequentially consistent, as those who call this have stored theirs: of two at a time, the
- * last one to look sees both. */
+/* Charged bytes from which on the heap is near that limit. */
+static uint64_t near_from(uint64_t bytes) { return bytes == 0 || bytes == NONE ? NONE : bytes - bytes / NEAR_SHARE; }
+
+static uint64_t nearest_now(void) {
+  uint64_t told = least(near_from(atomic64_load_seq(&soft_bytes)), near_from(atomic64_load_seq(&container_bytes)));
+  return least(near_from(atomic64_load_seq(&hard)), told);
+}
+
+/* Sequentially consistent, as those who call this have stored their limit: of two at a time, the last one to look
+ * sees both, and whose stores came too late looks again. */
 static void combine(void) {
   uint64_t nearest;
   do {
-    nearest = least(atomic64_load_seq(&near_hard),
-                    least(atomic64_load_seq(&near_soft), atomic64_load_seq(&near_container)));
-    atomic64_store_seq(&near_any, nearest);
-  } while (atomic64_load_seq(&near_any) != nearest ||
-           nearest != least(atomic64_load_seq(&near_hard),
-                            least(atomic64_load_seq(&near_soft), atomic64_load_seq(&near_container))));
-  atomic32_store_relaxed(&limit_any, nearest != NONE);
-  uint64_t now = load(&needed), next = now + now / SQUEEZE_SHARE;
-  if (now < nearest) atomic64_store_relaxed(&squeeze_at, nearest);
-  else if (load(&squeeze_at) > next) atomic64_store_relaxed(&squeeze_at, next);
+    nearest = nearest_now();
+    atomic64_store_seq(&limit_near_any, nearest);
+    uint64_t now = load(&needed), next = now + now / SQUEEZE_SHARE;
+    if (now < nearest) atomic64_store_seq(&squeeze_at, nearest);
+    else if (load(&squeeze_at) > next) atomic64_store_seq(&squeeze_at, next);
+  } while (atomic64_load_seq(&limit_near_any) != nearest || nearest != nearest_now());
 }
 
-static uint64_t near_from(size_t bytes) { return bytes == 0 ? NONE : bytes - bytes / NEAR_SHARE; }
-
 void limit_set_hard(size_t bytes) {
-  atomic64_store_relaxed(&hard, bytes == 0 ? NONE : bytes);
-  atomic64_store_seq(&near_hard, near_from(bytes));
+  atomic64_store_seq(&hard, bytes == 0 ? NONE : bytes);
   combine();
 }
 
 void limit_set_soft(size_t bytes) {
-  atomic64_store_relaxed(&soft_bytes, bytes);
-  atomic64_store_seq(&near_soft, near_from(bytes));
+  atomic64_store_seq(&soft_bytes, bytes);
   combine();
 }
 
 void limit_set_container(size_t bytes) {
-  atomic64_store_relaxed(&container_bytes, bytes);
-  atomic64_store_seq(&near_container, near_from(bytes));
+  atomic64_store_seq(&container_bytes, bytes);
   combine();
 }
 
@@ -130,7 +128,7 @@ void limit_watch(size_t slack_bytes) {
 
 void limit_watch_again(void) {
   uint64_t sum = load(&charged.bytes), without = load(&slack), now = sum > without ? sum - without : 0;
-  uint64_t from = load(&near_any);
+  uint64_t from = load(&limit_near_any);
   atomic64_store_relaxed(&needed, now);
   if (now >= load(&squeeze_at)) atomic32_store_relaxed(&limit_passed, 1);
   else if (now < from - from / FALL_SHARE && load(&squeeze_at) != from) atomic64_store_relaxed(&squeeze_at, from);

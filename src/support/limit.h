@@ -50,8 +50,8 @@ bool limit_could_ever_allow(size_t bytes);
 /* ---- Being near ------------------------------------------------------------------*/
 
 /* Whether there is a limit of any kind: what follows need not be asked otherwise. */
-extern atomic32 limit_any; /* 1 if there is; relaxed */
-HAK_INLINE bool limit_exists(void) { return HAK_UNLIKELY(atomic32_load_relaxed(&limit_any) != 0); }
+extern atomic64 limit_near_any; /* charged bytes from which on the heap is near; UINT64_MAX: there is none. Relaxed */
+HAK_INLINE bool limit_exists(void) { return HAK_UNLIKELY(atomic64_load_relaxed(&limit_near_any) != UINT64_MAX); }
 
 /* Whether the heap is near with what it needs, or would be with so much more. */
 bool limit_is_near(size_t more_bytes);

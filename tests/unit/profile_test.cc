@@ -141,7 +141,31 @@ int decides_at_boundaries(bool cached_goes, bool dirty_goes) {
   return 0;
 }
 
+/* The same at the free of a huge block, which needs no heap. */
+int decides_at_huge_frees(bool dirty_goes) {
+  void *block = hak_malloc(HAK_MIB(6));
+  std::vector<unit_t> runs;
+  for (int i = 0; i < 64; i++) runs.push_back(take(32));
+  arena_keep(SIZE_MAX);
+  for (const unit_t run : runs) give(run, 32); /* more than what the free takes down because it is too much */
+  arena_keep(0);
+  for (unit_t unit = the_map.zone_first[ZONE_SMALL]; unit < hak_test::zone_end(ZONE_SMALL); unit += SUPERSLAB_UNITS)
+    map_superslab(unit / SUPERSLAB_UNITS)->dirtied_ms = 1;
+  const std::uint64_t before = atomic64_load_relaxed(&tallies[TALLY_AGED]);
+  hak_free(block);
+  REQUIRE((atomic64_load_relaxed(&tallies[TALLY_AGED]) > before) == dirty_goes);
+  return 0;
+}
+
 TEST(OverTime, NothingIsDecidedWhereItIsOff) {
+  with("HAKMEM_INT=off", [] { return decides_at_huge_frees(false); });
+  with("HAKMEM_INT=inline", [] { return decides_at_huge_frees(true); });
+  with("HAKMEM_INT=on", [] { return decides_at_huge_frees(true); });
+  with("HAKMEM_INT=on", [] { /* somebody else will look */
+                             bell_listen();
+                             return decides_at_huge_frees(false);
+  });
+
   with("HAKMEM_INT=off", [] { return decides_at_boundaries(false, false); });
   with("HAKMEM_INT=inline", [] { return decides_at_boundaries(true, true); });
   with("HAKMEM_INT=on", [] { return decides_at_boundaries(true, true); });

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <vector>
 
 /* A block that grows by a small step is copied to one that is larger than asked for. The size that was asked
  * for is right all the same, also for operator delete, which takes no block for one that was shrunk: a report
@@ -154,4 +155,43 @@ TEST(Realloc, WhatIsMuchIsNotCopiedWhateverGapsItLeaves) {
     }
   }
   for (void *block : blocks) hak_free(block);
+}
+
+/* What a program at its limit gives back may be all there is: where there is no memory for a smaller copy, the block is
+ * cut where it is. */
+TEST(Realloc, AtTheEndOfMemoryABlockIsCutWhereItIs) {
+  constexpr std::size_t kHuge = 20 * hak_test::kMiB, kLarge = 4 * hak_test::kMiB, kLess = 200 * 1024, kMid = 60000;
+  for (std::size_t bytes : {kHuge, kLarge}) {
+    void *first = std::memset(hak_malloc(bytes), 1, bytes), *second = std::memset(hak_malloc(bytes), 1, bytes);
+    limit_set_hard(limit_charged());
+    std::vector<void *> rest;
+    for (std::size_t less : {kLess, kMid})
+      while (void *block = hak_malloc(less)) rest.push_back(block);
+    EXPECT_EQ(hak_realloc(first, kLess), first);
+    EXPECT_EQ(hak_usable_size(first), align_up(kLess, UNIT_BYTES));
+    for (void *block; (block = hak_malloc(kLess)) != nullptr; rest.push_back(block)) ASSERT_LT(rest.size(), 1000u);
+    while (void *block = hak_malloc(kMid)) rest.push_back(block);
+    EXPECT_EQ(hak_realloc(second, kMid), second);
+    EXPECT_LE(hak_usable_size(second), 2 * UNIT_BYTES);
+    void *more = hak_malloc(kLess);
+    EXPECT_NE(more, nullptr) << "of what " << bytes << " bytes gave back";
+    limit_set_hard(0);
+    hak_free_sized(first, kLess);
+    hak_free_sized(second, kMid);
+    hak_free(more);
+    for (void *block : rest) hak_free(block);
+  }
+}
+
+/* The same of a region's, at its own limit. */
+TEST(Realloc, AtTheEndOfARegionABlockIsCutWhereItIs) {
+  hak_heap_t *heap = hak_heap_new(32 * hak_test::kMiB);
+  ASSERT_NE(heap, nullptr);
+  void *block = hak_heap_malloc(heap, 20 * hak_test::kMiB);
+  ASSERT_NE(block, nullptr);
+  for (std::size_t bytes : {hak_test::kMiB, std::size_t{100000}, std::size_t{60000}})
+    while (hak_heap_malloc(heap, bytes) != nullptr) {}
+  EXPECT_EQ(hak_heap_realloc(heap, block, 100000), block);
+  EXPECT_NE(hak_heap_malloc(heap, 16 * hak_test::kMiB), nullptr);
+  hak_heap_destroy(heap);
 }

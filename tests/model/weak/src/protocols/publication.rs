@@ -17,8 +17,15 @@ struct Map {
     units: Loc,
 }
 
+const NOWHERE: i64 = 9;
+
 fn map(p: &mut Program) -> Map {
-    Map { ready: p.var("is_ready", 0), gate: p.var("arena_gate", 0), base: p.var("base", 0), units: p.var("units", 0) }
+    Map {
+        ready: p.var("is_ready", 0),
+        gate: p.var("arena_gate", 0),
+        base: p.var("base", NOWHERE),
+        units: p.var("units", 0),
+    }
 }
 
 fn map_init(t: &mut Thread, m: &Map) {
@@ -46,6 +53,13 @@ fn use_map(t: &mut Thread, m: &Map) {
     t.assert(!units.is(1) | base.is(7), "the window's size is seen and its base is not");
 }
 
+/// An address that is not ours. C calls it a data race.
+fn free_meanwhile(t: &mut Thread, m: &Map, base_is_nowhere: bool) {
+    let (units, base) = (t.load(m.units, Plain, "free: load units"), t.load(m.base, Plain, "free: load base"));
+    let outside = if base_is_nowhere { base.is(NOWHERE) } else { base.is(-1) };
+    t.assert(!units.is(1) | base.is(7) | outside, "an address is taken for one inside");
+}
+
 /// Two threads allocate for the first time at once.
 fn first_allocations(p: &mut Program) {
     let m = map(p);
@@ -57,7 +71,10 @@ fn first_allocations(p: &mut Program) {
     }
     p.thread(|t| {
         if t.bug("a free while the window is being found") {
-            use_map(t, &m);
+            free_meanwhile(t, &m, true);
+        }
+        if t.bug("the same, and until then the base is 0") {
+            free_meanwhile(t, &m, false);
         }
     });
     p.at_end(move |f| if f.get(m.units) == 1 { Ok(()) } else { Err("the window is not found") });
@@ -113,7 +130,7 @@ pub fn protocol() -> Protocol {
             Scenario { name: "block handed over", build: block_handed_over },
             Scenario { name: "block handed on", build: block_handed_on },
         ],
-        bugs: &["a free while the window is being found"],
+        bugs: &["a free while the window is being found", "the same, and until then the base is 0"],
         others: &["gate:"],
         harmless: &[
             ("arena_ready: load is_ready in the gate", "plain", "it is written under the same gate"),

@@ -86,7 +86,7 @@ static uint64_t nearest_now(void) {
 }
 
 /* Sequentially consistent, as those who call this have stored their limit: of two at a time, the last one to look
- * sees both, and whose stores came too late looks again. */
+ * sees both, and whose stores came too late looks again (tests/model/weak/src/protocols/limits.rs). */
 static void combine(void) {
   uint64_t nearest;
   do {
@@ -95,7 +95,7 @@ static void combine(void) {
     uint64_t now = load(&needed), next = now + now / SQUEEZE_SHARE;
     if (now < nearest) atomic64_store_seq(&squeeze_at, nearest);
     else if (load(&squeeze_at) > next) atomic64_store_seq(&squeeze_at, next);
-  } while (atomic64_load_seq(&limit_near_any) != nearest || nearest != nearest_now());
+  } while (nearest != nearest_now());
 }
 
 void limit_set_hard(size_t bytes) {

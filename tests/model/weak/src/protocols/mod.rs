@@ -10,6 +10,7 @@ mod bell;
 mod claim;
 mod depot;
 mod futex;
+mod limits;
 mod lock;
 mod mail;
 mod ownership;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Protocol> {
         shelf::protocol(),
         mail::protocol(),
         depot::protocol(),
+        limits::protocol(),
     ]
 }
 

@@ -39,22 +39,29 @@ size_t arena_tick(uint64_t now_ms) {
   return (shelved << UNIT_SHIFT) + paid + tally_add(TALLY_AGED, purged);
 }
 
-/* false: the gate is shut. `others_purge`: whether a purge by another thread goes on. */
-static bool give_slack(bool *others_purge) {
+/* false: the gate is shut. `others_purge`: whether a purge by another thread goes on. `over`: units that are dirty
+ * beyond the share that is kept. */
+static bool give_slack(bool *others_purge, size_t *over) {
   if (!stock_enter_soon()) return false;
   stock_give_slack();
   *others_purge = purging_goes_on();
+  *over = dirty_units() - min_size(dirty_units(), kept_dirty_units());
   arena_leave();
   return true;
 }
 
+/* 4 to 8 MiB, which is half a millisecond: most of a program's frees end in magazines, so those that come here may be
+ * the last for long. */
+static size_t beside_freed(size_t over) { return max_size(2 * PURGE_UNITS, min_size(4 * PURGE_UNITS, over / 4)); }
+
 size_t arena_relieve_now(size_t freed_units) {
   enum { ROWS_MOST = 64 };
   bool others_purge;
-  if (!arena_is_ready() || !give_slack(&others_purge)) return 0;
+  size_t over;
+  if (!arena_is_ready() || !give_slack(&others_purge, &over)) return 0;
   /* What is kept shrinks by an eighth of what was freed. Who comes by while another thread gives back what it
    * has freed does no more than that: the rest is that one's. */
-  size_t most = freed_units + freed_units / 8 + (others_purge ? 0 : 2 * PURGE_UNITS);
+  size_t most = freed_units + freed_units / 8 + (others_purge ? 0 : beside_freed(over));
   /* Slabs that became free in no order lie apart. */
   size_t calls = PURGE_CALLS + min_size(freed_units, ROWS_MOST) + freed_units / PURGE_UNITS * 2;
   if (most == 0) return 0;

@@ -24,8 +24,8 @@ static struct {
    * and not taken again. Both are halved at each tick. */
   size_t reused_units, purged_units;
   /* What of a fall of what is in use was taken again, the most; halved, too. The highest and the lowest before
-   * and since, which come nearer by half at each tick; the highest since then. */
-  uint32_t dip_units, high_units, low_units, tick_high_units;
+   * and since, which come nearer by half at each tick; the highest since then; and where it falls from. */
+  uint32_t dip_units, high_units, low_units, tick_high_units, from_units;
   size_t passed_units;  /* clean ones that new huge blocks got where as many lay dirty; halved, too */
   size_t lately_needed; /* the most since then, which is halved at each tick, too */
   size_t lately_used;   /* so is this, the most in use when some of it was given back */
@@ -61,23 +61,36 @@ void kept_note_peak(void) {
   while (units > peak && !atomic64_cas_relaxed(&kept.peak_units, &peak, units)) continue;
 }
 
-static void note_rise(size_t used) {
+static void note_rise(size_t used, size_t units) {
   kept.dip_units = (uint32_t)max_size(kept.dip_units, min_size(used, kept.high_units) - kept.low_units);
   if (used > kept.high_units) kept.high_units = kept.low_units = (uint32_t)used;
   kept.tick_high_units = (uint32_t)max_size(kept.tick_high_units, used);
+  kept.from_units = (uint32_t)max_size(kept.from_units - min_size(units, kept.from_units), used);
 }
-static void note_fall(size_t used) { kept.low_units = (uint32_t)min_size(kept.low_units, used); }
+/* How far it has fallen, while hardly any was taken, beyond any dip. */
+static size_t below_dips(size_t used) {
+  size_t fall = kept.from_units - min_size(used, kept.from_units);
+  return fall - min_size(fall, kept.dip_units);
+}
+/* As deep as this is no dip: what comes now is another part of the program, of which nothing is known yet. */
+static void note_fall(size_t used) {
+  kept.low_units = (uint32_t)min_size(kept.low_units, used);
+  if (below_dips(used) <= DIPS_MOST * (size_t)kept.dip_units) return;
+  kept.dip_units = 0;
+  kept.from_units = (uint32_t)used;
+}
 /* What is left of so much after so many ticks. */
 static size_t faded(size_t units, uint64_t ticks) { return ticks < 32 ? units >> ticks : 0; }
 static void come_nearer(size_t used, uint64_t ticks) {
   kept.high_units = (uint32_t)(kept.tick_high_units + faded(kept.high_units - kept.tick_high_units, ticks));
   kept.low_units = (uint32_t)(used - faded(used - kept.low_units, ticks));
+  kept.from_units = (uint32_t)(used + faded(kept.from_units - used, ticks));
   kept.tick_high_units = (uint32_t)used;
 }
 
 void kept_note_taken(size_t units, size_t dirty) {
   atomic64_add_alone(&kept.used_units, units);
-  note_rise(kept_used_units());
+  note_rise(kept_used_units(), units);
   kept_note_peak();
   kept.takes++;
   size_t missed = min_size(units - dirty, kept.purged_units);
@@ -125,11 +138,16 @@ static size_t share_of(size_t needed) { return floor_of(needed) + profile_keep(n
 static size_t within_slack(size_t units) {
   return limit_exists() ? min_size(units, limit_slack() >> UNIT_SHIFT) : units;
 }
+/* When a program frees all, only what has fallen and risen again before may be wanted; the deeper it falls below that,
+ * the less of it. */
+static size_t dips(size_t used) {
+  size_t most = DIPS_MOST * kept.dip_units;
+  return most - min_size(below_dips(used), most);
+}
 /* What was reused says how often, not how much: a program that replaces its blocks all the time has had each
- * place many times over, and what it once left beside them would stay for ever. And when it frees them all,
- * only what has fallen and risen again before may be wanted. */
+ * place many times over, and what it once left beside them would stay for ever. */
 static size_t keep_of(size_t needed, size_t fallen) {
-  size_t most = min_size(REUSED_MOST * most_lately(), kept_used_units() + DIPS_MOST * kept.dip_units);
+  size_t used = kept_used_units(), most = min_size(REUSED_MOST * most_lately(), used + dips(used));
   return within_slack(share_of(needed) + max_size(fallen, min_size(kept.reused_units, most)));
 }
 static size_t beside_shelf(size_t units) { return units - min_size(shelf_units(), units); }

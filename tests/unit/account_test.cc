@@ -90,7 +90,7 @@ TEST_F(Account, OfLargeAndHugeBlocksCountsWhatIsTouched) {
     hak_thread_flush();
     after = checked_account();
     EXPECT_EQ(after.resident_live, before.resident_live) << "it was freed";
-    if (bytes < 4 << 20) { /* larger ones are more than is kept */
+    if (bytes < 2 << 20) { /* larger ones are more than is kept */
       EXPECT_EQ(after.resident_dirty - before.resident_dirty, 107 * page) << "of " << bytes;
     }
     trim(0);

@@ -284,6 +284,49 @@ TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
   arena_check();
 }
 
+/* What comes and goes is a dip, and stays. When all is freed, much more than ever was taken again, nobody will want it. */
+TEST_F(Arena, WhatFallsDeeperThanAnyDipDoesNotStay) {
+  constexpr std::size_t kRuns = 80, kDip = 20, kDeep = 50, kRound = 30;
+  std::vector<unit_t> runs;
+  for (std::size_t i = 0; i < kRuns; i++) runs.push_back(take(ZONE_SMALL, 32));
+  for (std::size_t round = 0; round < kRound; round++) {
+    for (std::size_t i = 0; i < kDip; i++) give(runs[i]), arena_relieve(32);
+    if (round > 0) {
+      EXPECT_GE(arena_usage().dirty, kDip * 32 * UNIT_BYTES) << "it comes and goes";
+    }
+    for (std::size_t i = 0; i < kDip; i++) runs[i] = take(ZONE_SMALL, 32);
+  }
+  for (std::size_t i = 0; i < kDeep; i++) give(runs[i]), arena_relieve(32);
+  /* As much as is in use, and twice a dip, but for what is beyond a dip. */
+  const std::size_t used = arena_usage().used, stays = used + (3 * kDip - kDeep) * 32 * UNIT_BYTES;
+  EXPECT_GE(arena_usage().dirty, stays) << "it may be a deeper dip";
+  EXPECT_LE(arena_usage().dirty, stays + HAK_MIB(4 + 4) + used / 8) << "or not";
+  for (std::size_t i = kDeep; i < kRuns; i++) give(runs[i]), arena_relieve(32);
+  EXPECT_LE(arena_usage().dirty, HAK_MIB(8)) << "a fifth of a dip";
+  arena_check();
+}
+
+/* Replacing blocks one by one, whatever is freed and taken in all, is no fall. */
+TEST_F(Arena, WhoTakesAsMuchAsItFreesKeepsItsDip) {
+  constexpr std::size_t kRuns = 40, kDip = 5, kLeft = 5;
+  std::vector<unit_t> runs;
+  for (std::size_t i = 0; i < kRuns; i++) runs.push_back(take(ZONE_SMALL, 32));
+  for (int round = 0; round < 5; round++) {
+    for (std::size_t i = 0; i < kDip; i++) give(runs[i]), arena_relieve(32);
+    for (std::size_t i = 0; i < kDip; i++) runs[i] = take(ZONE_SMALL, 32);
+  }
+  /* It becomes smaller all the same, two steps down and one up. */
+  while (runs.size() > kLeft) {
+    for (int i = 0; i < 2; i++) {
+      give(runs.back()), arena_relieve(32);
+      runs.pop_back();
+    }
+    runs.push_back(take(ZONE_SMALL, 32));
+  }
+  EXPECT_GE(arena_usage().dirty, arena_usage().used + (2 * kDip - 1) * 32 * UNIT_BYTES);
+  arena_check();
+}
+
 /* Stops the first purge of a zone, with the gate open, until it is let go. */
 class HeldPurge {
  public:
@@ -315,7 +358,7 @@ class HeldPurge {
 };
 
 TEST_F(Arena, WhoFreesBesideAnothersPurgePurgesNoMoreThanItsOwnShare) {
-  constexpr size_t kFreed = 16, kShare = kFreed + kFreed / 8, kMore = size_t{2} * SUPERSLAB_UNITS;
+  constexpr size_t kFreed = 16, kShare = kFreed + kFreed / 8, kMore = size_t{4} * SUPERSLAB_UNITS;
   purge_dirty();
   std::vector<unit_t> runs;
   for (int i = 0; i < 40; i++) runs.push_back(take(ZONE_HUGE, SUPERSLAB_UNITS));

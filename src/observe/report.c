@@ -159,6 +159,9 @@ static HAK_COLD void write_file(const char *pattern) {
 }
 
 void report_at_exit(void) {
+  if (config()->report == REPORT_NONE && config()->stats_file == NULL) return;
+  os_hold_t hold = os_hold_write_signals();
   if (config()->report != REPORT_NONE) report_print(config()->report == REPORT_CLASSES);
   if (config()->stats_file != NULL) write_file(config()->stats_file);
+  os_let_write_signals_go(&hold);
 }

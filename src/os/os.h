@@ -143,6 +143,16 @@ void os_name_thread(const char *name);
 void os_write_stderr(const char *text, size_t bytes);
 /* One line there, printf-like, cut at 400 bytes, with the library's name before it. */
 HAK_COLD void os_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* From the one to the other, by the same thread, a write to a broken pipe, or beyond the largest file that the process
+ * may write, fails and ends nothing: SIGPIPE and SIGXFSZ are kept off, and what came of them meanwhile is taken away.
+ * Not under a filter, which may not know the calls. */
+typedef struct {
+  uint64_t before, pending; /* as the kernel has sets of signals: a bit each, from 1 on */
+  bool is_on;
+} os_hold_t;
+os_hold_t os_hold_write_signals(void);
+void os_let_write_signals_go(const os_hold_t *hold);
+/* Waits for a reader where it is a FIFO, as any program does. */
 int os_open_for_writing(const char *path);
 /* A regular file, without waiting for anything; -1 on failure. os_read: how many bytes it got; 0 at
  * the end, and on failure. */

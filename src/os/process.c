@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
@@ -105,6 +106,27 @@ bool os_write_all(int fd, const char *text, size_t bytes) {
     bytes -= (size_t)n;
   }
   return true;
+}
+
+static uint64_t signal_bit(int signal) { return (uint64_t)1 << (signal - 1); }
+static uint64_t write_signals(void) { return signal_bit(SIGPIPE) | signal_bit(SIGXFSZ); }
+
+os_hold_t os_hold_write_signals(void) {
+  uint64_t held = write_signals();
+  os_hold_t hold = {.is_on = os_is_unfiltered()};
+  hold.is_on = hold.is_on && syscall(SYS_rt_sigprocmask, SIG_BLOCK, &held, &hold.before, sizeof held) == 0;
+  if (hold.is_on) syscall(SYS_rt_sigpending, &hold.pending, sizeof hold.pending);
+  return hold;
+}
+
+void os_let_write_signals_go(const os_hold_t *hold) {
+  const struct timespec no_time = {0};
+  uint64_t new = write_signals() & ~hold->pending;
+  if (!hold->is_on) return;
+  int saved_errno = errno;
+  while (syscall(SYS_rt_sigtimedwait, &new, NULL, &no_time, sizeof new) > 0) continue;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &hold->before, NULL, sizeof hold->before);
+  errno = saved_errno;
 }
 
 void os_write_stderr(const char *text, size_t bytes) { os_write_all(STDERR_FILENO, text, bytes); }

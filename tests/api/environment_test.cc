@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -192,6 +193,30 @@ TEST_F(Environment, StatsFileThatCannotBeWrittenIsHarmless) {
     EXPECT_EQ(outcome.out, "ok\n");
     EXPECT_LE(lines_with(outcome.err, ""), 1u) << outcome.err;
   }
+}
+
+/* Signals by which the system says that a write fails: they would end the program. */
+Outcome run_by_bash(const std::string &script, const std::string &setting) {
+  return hak_test::run(
+      {"bash", "-c", script, "env", "LD_PRELOAD=" HELPER_hakmem_shared, setting, HELPER_allocating_program});
+}
+
+TEST_F(Environment, AFileThatWouldBeTooLargeIsToldAndHarmless) {
+  const std::string path = directory_ + "/stats.json";
+  Outcome outcome = run_by_bash("ulimit -f 1; exec \"$0\" \"$@\"", "HAKMEM_STATS_FILE=" + path);
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(outcome.out, "ok\n");
+  EXPECT_EQ(lines_with(outcome.err, "File too large"), 1u) << outcome.err;
+  EXPECT_EQ(content_of(path).size(), 1024u) << "there was no limit";
+}
+
+TEST_F(Environment, ABrokenPipeForTheReportIsHarmless) {
+  const std::string to_nobody = "(sleep 0.2; exec \"$0\" \"$@\" 2>&1 >/dev/null) | true; exit ${PIPESTATUS[0]}";
+  Outcome outcome = run_by_bash(to_nobody, "HAKMEM_STATS=classes");
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  /* What is the program's own does end it. */
+  outcome = hak_test::run({"bash", "-c", "(sleep 0.2; exec yes) | true; exit ${PIPESTATUS[0]}"});
+  EXPECT_TRUE(outcome.exited_with(128 + SIGPIPE)) << outcome.describe();
 }
 
 /* /dev/full: every write fails. */

@@ -284,7 +284,7 @@ TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
   arena_check();
 }
 
-/* What comes and goes is a dip, and stays. When all is freed, much more than ever was taken again, nobody will want it. */
+/* What comes and goes is a dip, and stays. When all is freed, much more than that, nobody will want it. */
 TEST_F(Arena, WhatFallsDeeperThanAnyDipDoesNotStay) {
   constexpr std::size_t kRuns = 80, kDip = 20, kDeep = 50, kRound = 30;
   std::vector<unit_t> runs;

@@ -171,26 +171,63 @@ TEST(OverTime, NothingIsDecidedWhereItIsOff) {
   with("HAKMEM_INT=on", [] { return decides_at_boundaries(true, true); });
 }
 
-/* Old memory of 128 MiB goes by 2 MiB at most boundaries, and not by as much at one of sixteen. */
+namespace {
+
+constexpr std::size_t kPart = SUPERSLAB_UNITS, kParts = 64;
+
+/* 128 MiB that were freed long ago. */
+void make_old_memory() {
+  arena_keep(SIZE_MAX);
+  std::vector<unit_t> runs;
+  for (std::size_t i = 0; i < kParts; i++) runs.push_back(take(kPart));
+  for (const unit_t run : runs) give(run, kPart);
+  arena_keep(0);
+  for (unit_t unit = the_map.zone_first[ZONE_SMALL]; unit < hak_test::zone_end(ZONE_SMALL); unit += SUPERSLAB_UNITS)
+    map_superslab(unit / SUPERSLAB_UNITS)->dirtied_ms = 1;
+}
+
+/* A thread that has looked so long ago looks again. Returns how much it gave back. */
+std::size_t given_after(std::uint32_t ms, bool may_purge) {
+  const std::size_t before = arena_usage().dirty;
+  heap_t *heap = thread_enter();
+  heap->events = 0;
+  heap->looked_ms = static_cast<std::uint32_t>(os_now_ms()) - ms;
+  decay_now(heap, may_purge);
+  thread_leave(heap);
+  return before - arena_usage().dirty;
+}
+
+}  // namespace
+
+/* It goes by 2 MiB at most boundaries, and not by as much at one of sixteen. */
 TEST(OverTime, WhereThereIsMoreTheNextBoundaryLooksToo) {
-  constexpr std::size_t kPart = SUPERSLAB_UNITS, kParts = 64;
   with("HAKMEM_INT=on", [] {
     hak_free(hak_malloc(100));
-    arena_keep(SIZE_MAX);
-    std::vector<unit_t> runs;
-    for (std::size_t i = 0; i < kParts; i++) runs.push_back(take(kPart));
-    for (const unit_t run : runs) give(run, kPart);
-    arena_keep(0);
-    for (unit_t unit = the_map.zone_first[ZONE_SMALL]; unit < hak_test::zone_end(ZONE_SMALL); unit += SUPERSLAB_UNITS)
-      map_superslab(unit / SUPERSLAB_UNITS)->dirtied_ms = 1;
+    make_old_memory();
     REQUIRE(arena_usage().dirty >= kParts * kPart * UNIT_BYTES);
     for (std::size_t i = 0; i < 2 * kParts; i++) {
       heap_t *heap = thread_enter();
-      heap->looked_ms = 0; /* as if the clock had moved on */
+      heap->looked_ms = static_cast<std::uint32_t>(os_now_ms()) - 10; /* as if the clock had moved on */
       decay_step(heap, true);
       thread_leave(heap);
     }
     REQUIRE(arena_usage().dirty <= kParts * kPart * UNIT_BYTES / 4);
+    return 0;
+  });
+}
+
+/* Where magazines fit what a thread does, it may come here once a second, to refill one. */
+TEST(OverTime, WhereBoundariesAreRareEachDoesMore) {
+  with("HAKMEM_INT=on", [] {
+    hak_free(hak_malloc(100));
+    make_old_memory();
+    for (int i = 0; i < 6; i++) {
+      REQUIRE(given_after(10, true) <= HAK_MIB(2));
+      REQUIRE(given_after(10, false) == 0 && the_heap->events == 0);
+      REQUIRE(given_after(60, false) == 0 && the_heap->events == DECAY_EVERY - 1);
+      const std::size_t given = given_after(300, false);
+      REQUIRE(given >= HAK_MIB(2) && given <= HAK_MIB(8));
+    }
     return 0;
   });
 }

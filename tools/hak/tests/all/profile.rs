@@ -29,11 +29,11 @@ fn by_site(folded: &str) -> HashMap<String, f64> {
     sums
 }
 
-/// Where the reader came late, on a machine with much else to do, a sample has no stack.
+/// Where the reader came late a sample has no stack: on a machine with fifty others at work three of four.
 fn assert_near(sums: &HashMap<String, f64>, site: &str, bytes: f64) {
     let of = |name: &str| sums.get(name).copied().unwrap_or(0.0);
     let (seen, unknown) = (of(site), of("[no stack]"));
-    assert!(seen > bytes * 0.3 && seen < bytes * 1.1 && seen + unknown > bytes * 0.9, "{site}: of {bytes}: {sums:?}");
+    assert!(seen > bytes * 0.1 && seen < bytes * 1.1 && seen + unknown > bytes * 0.9, "{site}: of {bytes}: {sums:?}");
 }
 
 /// The program's own account: see its main. A site has some thousand samples, so a tenth is more than three standard

@@ -10,6 +10,8 @@
 
 #include "../front/heap.h"
 
+#include <errno.h>
+
 HAK_C_BEGIN
 
 /* Above MID_MAX_BYTES, or of a class whose magazine is empty. */
@@ -81,6 +83,12 @@ void *alloc_aligned(size_t alignment, size_t bytes);
 int alloc_aligned_into(void **out, size_t alignment, size_t bytes);
 void alloc_free_aligned_sized(void *block, size_t alignment, size_t bytes);
 size_t alloc_usable_size(const void *block);
+
+/* For whoever has none. */
+HAK_INLINE void *alloc_no_memory(void) {
+  errno = ENOMEM;
+  return NULL;
+}
 
 /* false when the product is no size: the caller sets ENOMEM. */
 HAK_INLINE bool alloc_product(size_t count, size_t bytes, size_t *product) {

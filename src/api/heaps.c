@@ -26,14 +26,9 @@ static HAK_COLD void report(region_result_t result, const hak_heap_t *heap, cons
   errno = EINVAL;
 }
 
-/* A thread that gets caches has to be noticed when it ends. */
-static void watch_thread(void) {
-  if (HAK_UNLIKELY(!cache_thread_has_any())) thread_watch();
-}
-
 static HAK_NOINLINE void *allocate(hak_heap_t *heap, size_t bytes, size_t alignment, bool zeroed) {
   void *block;
-  watch_thread();
+  thread_watch_caches();
   region_result_t result = region_alloc(handle_of(heap), bytes, alignment, zeroed, &block);
   if (result == REGION_NO_MEMORY && bytes <= PTRDIFF_MAX && reclaim_for(bytes))
     result = region_alloc(handle_of(heap), bytes, alignment, zeroed, &block);
@@ -84,7 +79,7 @@ void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_t bytes) {
 /* NULL, not of the thread's cache, or a mistake. */
 static HAK_NOINLINE void free_slowly(hak_heap_t *heap, void *block) {
   if (block == NULL) return;
-  watch_thread();
+  thread_watch_caches();
   int saved_errno = errno;
   region_result_t result = region_free_of(handle_of(heap), block);
   bell_ring();

@@ -114,6 +114,10 @@ void thread_watch(void) {
   set_thread_state(THREAD_IS_WATCHED);
 }
 
+void thread_watch_caches(void) {
+  if (HAK_UNLIKELY(!cache_thread_has_any())) thread_watch();
+}
+
 /* ---- Entering ------------------------------------------------------------------*/
 static heap_t *attach(void) {
   owner_t *owner = pool_attach();

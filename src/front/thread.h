@@ -30,6 +30,8 @@ bool thread_leader_has_ended(void);
 void thread_await_leaders_end(int milliseconds);
 /* The calling thread's end is to be noticed, although it may never need a heap. */
 void thread_watch(void);
+/* The same, for one that is about to get caches of regions. */
+void thread_watch_caches(void);
 
 /* Prepares thread ends to be noticed; before the first heap, any number of times. */
 void thread_prepare(void);

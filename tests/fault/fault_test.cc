@@ -438,7 +438,7 @@ TEST(Fault, AHardLimitIsReached) {
       [] {
         limit_set_hard(12 * kMiB);
         Program program;
-        for (size_t bytes : {3000 * kKiB, 100 * kKiB, 3 * kKiB, 5 * kMiB}) {
+        for (size_t bytes : {3000 * kKiB, 100 * kKiB, 20 * kKiB, 5 * kMiB}) {
           for (size_t sum = 0; sum < 13 * kMiB; sum += bytes) program.malloc(bytes);
           for (size_t i = 0; i < program.blocks.size(); i += 3) program.realloc(i, bytes * 2);
           if (limit_charged() > 12 * kMiB) fail("more is charged than the limit allows", limit_charged());

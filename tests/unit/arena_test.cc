@@ -286,7 +286,8 @@ TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
 
 /* What comes and goes is a dip, and stays. When all is freed, much more than that, nobody will want it. */
 TEST_F(Arena, WhatFallsDeeperThanAnyDipDoesNotStay) {
-  constexpr std::size_t kRuns = 80, kDip = 20, kDeep = 50, kRound = 30;
+  constexpr std::size_t kRuns = 80, kDip = 20, kDeep = 50, kRound = 10;
+  arena_tick(os_now_ms() + 60000); /* nothing fades until then */
   std::vector<unit_t> runs;
   for (std::size_t i = 0; i < kRuns; i++) runs.push_back(take(ZONE_SMALL, 32));
   for (std::size_t round = 0; round < kRound; round++) {
@@ -309,6 +310,7 @@ TEST_F(Arena, WhatFallsDeeperThanAnyDipDoesNotStay) {
 /* Replacing blocks one by one, whatever is freed and taken in all, is no fall. */
 TEST_F(Arena, WhoTakesAsMuchAsItFreesKeepsItsDip) {
   constexpr std::size_t kRuns = 40, kDip = 5, kLeft = 5;
+  arena_tick(os_now_ms() + 60000); /* nothing fades until then */
   std::vector<unit_t> runs;
   for (std::size_t i = 0; i < kRuns; i++) runs.push_back(take(ZONE_SMALL, 32));
   for (int round = 0; round < 5; round++) {

@@ -1,0 +1,28 @@
+/*
+ * What frees that come with a size have to know of blocks that realloc has resized: a block's class may be another
+ * one than its size leads to.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef HAK_SIZED_H
+#define HAK_SIZED_H
+
+#include "../base/base.h"
+
+HAK_C_BEGIN
+
+/* Set once a realloc had to leave a block larger than its new size for want of
+ * memory: from then on a size in C's free_sized may be any that is smaller.
+ * Relaxed: what hands the block over orders it. */
+extern atomic32 sized_some_stayed_large;
+/* Set once a realloc has copied a growing block to a larger one than was asked
+ * for: from then on a block may be as much too large. Relaxed, as above. */
+extern atomic32 sized_some_grew_ahead;
+
+/* What realloc copies a growing block to: one that grows by small steps is copied
+ * at every fourth or so of its size. The result is at most most_grown(bytes). */
+HAK_INLINE size_t grown_ahead(size_t old_bytes, size_t bytes) { return max_size(bytes, old_bytes + old_bytes / 4); }
+HAK_INLINE size_t most_grown(size_t bytes) { return bytes + bytes / 4; }
+
+HAK_C_END
+#endif

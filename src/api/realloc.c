@@ -33,15 +33,26 @@ static HAK_NOINLINE void *realloc_by_copy(void *block, size_t old_bytes, size_t 
   return replaced(block, min_size(old_bytes, bytes), bytes);
 }
 
-/* The same of a lone block, whose word is taken away meanwhile: another thread that reallocates it at the same time, by
- * mistake, might move its pages. NULL: there is no memory, or another thread was first. */
-static HAK_NOINLINE void *single_copied(void *block, uint32_t word, size_t contents, size_t bytes) {
-  unit_t slab = (unit_t)map_unit_of(block);
-  if (!slab_claim_single(slab, word)) return NULL;
+/* As replaced, of a block that has its run alone, and whose word that is: another thread that reallocates it at the
+ * same time, by mistake, might move its pages away. NULL: there is no memory, or another thread was first. */
+HAK_INLINE void *replaced_alone(void *block, uint32_t word, size_t contents, size_t bytes, bool is_huge) {
+  unit_t first = (unit_t)map_unit_of(block);
+  if (!(is_huge ? huge_claim(block) : slab_claim_single(first, word))) return NULL;
   void *moved = alloc_malloc(bytes);
   if (HAK_LIKELY(moved != NULL)) memcpy(moved, block, contents);
-  slab_unclaim_single(slab, word);
+  if (is_huge) huge_unclaim(block);
+  else slab_unclaim_single(first, word);
   if (HAK_LIKELY(moved != NULL)) alloc_free(block);
+  return moved;
+}
+static HAK_NOINLINE void *single_replaced(void *block, uint32_t word, size_t contents, size_t bytes) {
+  return replaced_alone(block, word, contents, bytes, false);
+}
+/* Smaller; where there is no memory errno is as it was. */
+static HAK_NOINLINE void *shrunk_alone(void *block, uint32_t word, size_t bytes, bool is_huge) {
+  int saved_errno = errno;
+  void *moved = replaced_alone(block, word, bytes, bytes, is_huge);
+  if (moved == NULL) errno = saved_errno;
   return moved;
 }
 
@@ -50,18 +61,13 @@ static void *stays_large(void *block) {
   return block;
 }
 
-/* NULL: there is no memory, and errno is as it was. */
-static void *smaller_copy(void *block, size_t old_bytes, size_t bytes) {
-  int saved_errno = errno;
-  void *moved = realloc_by_copy(block, old_bytes, bytes);
-  if (moved == NULL) errno = saved_errno;
-  return moved;
-}
-
 /* Where there is no memory for a smaller block, the larger one serves. */
 static void *realloc_smaller(void *block, size_t old_bytes, size_t bytes) {
-  void *moved = smaller_copy(block, old_bytes, bytes);
-  return moved != NULL ? moved : stays_large(block);
+  int saved_errno = errno;
+  void *moved = realloc_by_copy(block, old_bytes, bytes);
+  if (moved != NULL) return moved;
+  errno = saved_errno;
+  return stays_large(block);
 }
 
 /* Of less, a copy takes about as long as to ask and to move what is resident. */
@@ -125,12 +131,10 @@ static bool cut_single(void *block, uint32_t word, size_t bytes) {
 /* A sparse one is cut where it is. If it stayed as long as it was it would keep its addresses, of which there may be
  * few, and be counted whole. So is one for whose copy there is no memory: what it gives back may be all there is. */
 static void *shrink_single(void *block, uint32_t word, size_t old_bytes, size_t bytes) {
-  int saved_errno = errno;
   bool may_be_copied = bytes <= MID_MAX_BYTES || !is_sparse(block, old_bytes, bytes);
-  void *moved = may_be_copied ? single_copied(block, word, bytes, bytes) : NULL;
+  void *moved = may_be_copied ? shrunk_alone(block, word, bytes, false) : NULL;
   if (moved != NULL) return moved;
   if (map_lookup(block) != word) return lost_to_another(block, old_bytes);
-  errno = saved_errno;
   record_changes(block);
   bool is_cut = cut_single(block, word, bytes);
   record_changed(block);
@@ -162,15 +166,16 @@ static HAK_NOINLINE void *realloc_extreme(void *block, size_t bytes) {
   return NULL;
 }
 
-/* The flag is written once: each thread that reallocates reads it. */
-HAK_INLINE size_t grow_ahead(size_t old_bytes, size_t bytes) {
-  size_t ahead = grown_ahead(old_bytes, bytes);
+/* What a growing block is copied to: one that grows by small steps is copied at every fourth or so of its size. The
+ * result is at most most_grown(bytes). The flag is written once: each thread that reallocates reads it. */
+HAK_INLINE size_t grown_ahead(size_t old_bytes, size_t bytes) {
+  size_t ahead = max_size(bytes, old_bytes + old_bytes / 4);
   if (ahead > bytes && HAK_UNLIKELY(atomic32_load_relaxed(&sized_some_grew_ahead) == 0))
     atomic32_store_relaxed(&sized_some_grew_ahead, 1);
   return ahead;
 }
 HAK_INLINE void *grow_by_copy(void *block, size_t old_bytes, size_t bytes) {
-  void *moved = replaced(block, old_bytes, grow_ahead(old_bytes, bytes));
+  void *moved = replaced(block, old_bytes, grown_ahead(old_bytes, bytes));
   return HAK_LIKELY(moved != NULL) ? moved : realloc_by_copy(block, old_bytes, bytes);
 }
 
@@ -179,8 +184,8 @@ static HAK_NOINLINE void *realloc_single(void *block, uint32_t word, size_t byte
   record_changes(block);
   void *moved = record_changed(grow_single(block, word, bytes));
   if (moved != NULL) return moved;
-  moved = single_copied(block, word, old_bytes, grow_ahead(old_bytes, bytes));
-  if (moved == NULL) moved = single_copied(block, word, old_bytes, bytes);
+  moved = single_replaced(block, word, old_bytes, grown_ahead(old_bytes, bytes));
+  if (moved == NULL) moved = single_replaced(block, word, old_bytes, bytes);
   if (HAK_LIKELY(moved != NULL)) return moved;
   if (map_lookup(block) != word) return lost_to_another(block, old_bytes);
   record_changed(block); /* it stays */
@@ -217,7 +222,8 @@ HAK_INLINE void *realloc_class(void *block, uint32_t word, size_t bytes) {
 /* One that was made huge by its alignment, or was cut, may be smaller than a class's, and grow. */
 static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
-  void *copy = huge_is_cut_by_copy(block, old_bytes, bytes) ? smaller_copy(block, old_bytes, bytes) : NULL;
+  bool may_be_copied = huge_is_cut_by_copy(block, old_bytes, bytes);
+  void *copy = may_be_copied ? shrunk_alone(block, word_make(0, KIND_HUGE), bytes, true) : NULL;
   if (copy != NULL) return copy; /* without memory for one it is cut where it is */
   record_changes(block);
   void *moved = huge_realloc(block, bytes);

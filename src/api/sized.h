@@ -19,9 +19,7 @@ extern atomic32 sized_some_stayed_large;
  * for: from then on a block may be as much too large. Relaxed, as above. */
 extern atomic32 sized_some_grew_ahead;
 
-/* What realloc copies a growing block to: one that grows by small steps is copied
- * at every fourth or so of its size. The result is at most most_grown(bytes). */
-HAK_INLINE size_t grown_ahead(size_t old_bytes, size_t bytes) { return max_size(bytes, old_bytes + old_bytes / 4); }
+/* The most that realloc copies a growing block to which is to have so many bytes. */
 HAK_INLINE size_t most_grown(size_t bytes) { return bytes + bytes / 4; }
 
 HAK_C_END

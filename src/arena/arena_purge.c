@@ -50,9 +50,12 @@ static bool give_slack(bool *others_purge, size_t *over) {
   return true;
 }
 
-/* 4 to 8 MiB, which is half a millisecond: most of a program's frees end in magazines, so those that come here may be
- * the last for long. */
-static size_t beside_freed(size_t over) { return max_size(2 * PURGE_UNITS, min_size(4 * PURGE_UNITS, over / 4)); }
+/* How much a free gives back that has freed `own_units`, where nobody else is at it: 4 MiB more, or, of much that is
+ * too much, up to 6 MiB in all, which takes about half a millisecond. Most of a program's frees end in magazines, so
+ * those that come here may be the last for long. */
+static size_t alone(size_t own_units, size_t over) {
+  return max_size(own_units + 2 * PURGE_UNITS, min_size(3 * PURGE_UNITS, over / 4));
+}
 
 size_t arena_relieve_now(size_t freed_units) {
   enum { ROWS_MOST = 64 };
@@ -61,7 +64,7 @@ size_t arena_relieve_now(size_t freed_units) {
   if (!arena_is_ready() || !give_slack(&others_purge, &over)) return 0;
   /* What is kept shrinks by an eighth of what was freed. Who comes by while another thread gives back what it
    * has freed does no more than that: the rest is that one's. */
-  size_t most = freed_units + freed_units / 8 + (others_purge ? 0 : beside_freed(over));
+  size_t own_units = freed_units + freed_units / 8, most = others_purge ? own_units : alone(own_units, over);
   /* Slabs that became free in no order lie apart. */
   size_t calls = PURGE_CALLS + min_size(freed_units, ROWS_MOST) + freed_units / PURGE_UNITS * 2;
   if (most == 0) return 0;

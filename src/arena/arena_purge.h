@@ -20,7 +20,7 @@ HAK_C_BEGIN
  * for a quarter of a second leaves it, and counts as well. Cheap when there is nothing to do. */
 size_t arena_tick(uint64_t now_ms);
 /* What is dirty beyond the share that is kept: as much as the caller has just freed, an eighth more, and 4 MiB,
- * or 8 where much is, if no other thread is purging. */
+ * or 6 MiB in all where much is, if no other thread is purging. */
 size_t arena_relieve_now(size_t freed_units);
 HAK_INLINE void arena_relieve(size_t freed_units) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&arena_is_strained) != 0)) arena_relieve_now(freed_units);

@@ -73,6 +73,9 @@ static bool claim(unit_t first, uint32_t word) {
   return atomic32_cas_acq_rel(map_word(first), &expected, word);
 }
 
+bool huge_claim(void *address) { return claim((unit_t)map_unit_of(address), word_make(0, KIND_INNER)); }
+void huge_unclaim(void *address) { publish((unit_t)map_unit_of(address)); }
+
 bool huge_free(void *address) {
   unit_t first = (unit_t)map_unit_of(address);
   if (!claim(first, 0)) return false;
@@ -222,7 +225,7 @@ void *huge_realloc(void *address, size_t bytes) {
   size_t new_units = map_units_for(bytes);
   /* Claimed while it changes, so that a thread that frees it meanwhile, by mistake,
    * finds no block and does not give back a run that is being changed. */
-  if (new_units > UINT32_MAX / 2 || !claim(first, word_make(0, KIND_INNER))) return NULL;
+  if (new_units > UINT32_MAX / 2 || !huge_claim(address)) return NULL;
   size_t old_units = map_record(first)->run_units;
   void *result = address;
   bool stays = true;

@@ -31,6 +31,11 @@ void *huge_realloc(void *address, size_t bytes);
 #define HUGE_CUT_BY_COPY_BYTES HAK_KIB(256)
 #define HUGE_COPIED_BYTES HAK_MIB(4)
 bool huge_is_cut_by_copy(void *block, size_t old_bytes, size_t bytes);
+/* Claims a block while somebody changes it, or reads what another thread's realloc, by mistake, might move away: a
+ * thread that frees or reallocates it meanwhile finds no block. false: as huge_free. */
+bool huge_claim(void *address);
+/* It is a block again. */
+void huge_unclaim(void *address);
 /* What has become of the run whose contents were taken over. */
 typedef enum {
   HUGE_SOURCE_THERE, /* it may hold pages                                                      */

@@ -18,11 +18,10 @@
 
 enum {
   DECAY_MS = 1000,
-  /* Since the last look, from which on a thread's boundaries are so rare that each may look, and do more; and that a
-   * malloc may, too: its magazines fit what it does, and there may be no free that comes here. */
+  /* Since the last look, from which on a thread's boundaries are so rare that each may look; and that a malloc may do
+   * more: its magazines fit what it does, and there may be no free that comes here. */
   SELDOM_MS = 50,
   RARE_MS = 250,
-  RARE_STEPS = 4,
 };
 
 /* Shrinks a magazine that was not used. Returns what that cost, as magazine_shrink. */
@@ -89,8 +88,7 @@ void decay_now(heap_t *heap, bool may_purge) {
   if (since_ms == 0) return; /* the clock moves on every few milliseconds */
   heap->looked_ms = (uint32_t)now_ms;
   decay_magazines(heap, now_ms);
-  bool is_rare = since_ms >= RARE_MS, has_more = may_purge || is_rare;
-  for (int steps = is_rare ? RARE_STEPS : 1; has_more && steps > 0; steps--) has_more = give_back(heap, now_ms);
+  bool has_more = (may_purge || since_ms >= RARE_MS) && give_back(heap, now_ms);
   /* Where there is more of it the next boundary looks, too: a thread that comes here some times a second would
    * take a minute for what was half a gigabyte. */
   if (has_more || since_ms >= SELDOM_MS) heap->events |= DECAY_EVERY - 1;

@@ -21,7 +21,7 @@
 include_guard(GLOBAL)
 include(GoogleTest)
 
-set(HAK_TEST_TURNS 5) # tests/run reads it here
+set(HAK_TEST_TURNS 8) # tests/run reads it here
 
 set(HAKMEM_GOOGLETEST_SOURCE /usr/src/googletest CACHE PATH "GoogleTest's source tree")
 

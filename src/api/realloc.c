@@ -9,6 +9,7 @@
 #include "../front/thread.h"
 #include "../int/pressure.h"
 #include "../region/region.h"
+#include "../slab/single.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
 #include "address.h"

@@ -3,6 +3,7 @@
 
 #include "../arena/huge.h"
 #include "../front/magazine.h"
+#include "../front/sharing.h"
 #include "../region/region.h"
 #include "../support/error.h"
 #include "address.h"
@@ -12,7 +13,7 @@ atomic32 sized_some_stayed_large, sized_some_grew_ahead;
 
 /* What a request borrows from where it has no slabs of its own. */
 static unsigned class_borrowed(unsigned wanted) {
-  return magazines_may_have_shared() ? size_class_shared(wanted) : size_class_coarse(wanted);
+  return sharing_has_begun() ? size_class_shared(wanted) : size_class_coarse(wanted);
 }
 
 /* Whether a block of class `served` may be what a request of class `wanted` got. */

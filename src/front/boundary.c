@@ -5,7 +5,7 @@
 #include "../slab/depot.h"
 #include "../slab/orphanage.h"
 #include "../slab/remote.h"
-#include "../slab/slab.h"
+#include "../slab/single.h"
 #include "../slab/spill.h"
 #include "../slab/surplus.h"
 #include "../support/error.h"
@@ -71,8 +71,7 @@ static bool take_in(heap_t *heap, unsigned size_class, void *block, uint32_t wor
 
 /* Whether the pool has lent it, to this thread or another one. */
 static bool is_lent(const heap_t *heap, unsigned size_class, uint32_t word) {
-  return magazines_may_have_shared() && size_class_is_shared(size_class) &&
-         orphanage_has_id(&heap->owner, word_owner(word));
+  return sharing_has_begun() && size_class_is_shared(size_class) && orphanage_has_id(&heap->owner, word_owner(word));
 }
 
 /* Another's block of a slab of several. Where there is no room in the magazine for one that stays there are too many

@@ -10,6 +10,7 @@
 #include "../slab/depot.h"
 #include "heap.h"
 #include "magazine.h"
+#include "sharing.h"
 #include "travel.h"
 
 HAK_C_BEGIN
@@ -35,7 +36,7 @@ static inline HAK_LOOKS_ON bool boundary_keeps(const heap_t *heap, unsigned size
 /* Frees one that stays, when there is room in the magazine, as there is at most frees of such. false:
  * it has not been freed. The heap is the thread's, and does not sample. */
 HAK_INLINE bool boundary_keep(heap_t *heap, void *block, uint32_t word) {
-  return word_owner(word) != 0 && !magazines_may_have_shared() && magazine_push(heap, word_kind(word), block);
+  return word_owner(word) != 0 && !sharing_has_begun() && magazine_push(heap, word_kind(word), block);
 }
 /* The same for one that goes home, when all there is to do is to add it to
  * the outbox, or to send it alone. false: it has not been freed. The heap is the thread's, and does not sample. */

@@ -8,9 +8,9 @@
 #include "../slab/remote.h"
 #include "../support/config.h"
 #include "../support/tally.h"
+#include "array.h"
 #include "bell.h"
 #include "flush.h"
-#include "magazine.h"
 #include "order.h"
 #include "room.h"
 #include "strip.h"
@@ -24,9 +24,9 @@ enum {
   RARE_MS = 250,
 };
 
-/* Shrinks a magazine that was not used. Returns what that cost, as magazine_shrink. */
+/* Shrinks a magazine that was not used. Returns what that cost, as array_shrink. */
 static size_t decay_magazine(heap_t *heap, unsigned size_class) {
-  size_t held = magazine_count(heap, size_class), cost = magazine_shrink(heap, size_class);
+  size_t held = magazine_count(heap, size_class), cost = array_shrink(heap, size_class);
   tally_add(TALLY_UNUSED, (held - magazine_count(heap, size_class)) * size_classes[size_class].block_bytes);
   return cost;
 }

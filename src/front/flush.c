@@ -6,12 +6,12 @@
 #include "../slab/slab.h"
 #include "../support/tally.h"
 #include "capacity.h"
-#include "magazine.h"
 #include "room.h"
 #include "strip.h"
+#include "unload.h"
 
 void flush_caches(heap_t *heap) {
-  FOR_EACH_MAGAZINE(heap, c) magazine_flush(heap, (unsigned)c, SIZE_MAX);
+  FOR_EACH_MAGAZINE(heap, c) unload(heap, (unsigned)c, SIZE_MAX);
   remote_flush(&heap->owner);
 }
 
@@ -25,7 +25,7 @@ bool flush_all_but(heap_t *heap, unsigned size_class, size_t stay, flush_step_t 
   size_t held = magazine_count(heap, size_class);
   if (held <= stay) return false;
   size_t count = min_size(held - stay, step->left / capacity_block_cost(size_class));
-  step->left -= magazine_flush(heap, size_class, count);
+  step->left -= unload(heap, size_class, count);
   step->sent += count * size_classes[size_class].block_bytes;
   return count < held - stay;
 }

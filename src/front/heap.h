@@ -33,7 +33,7 @@ typedef struct {
   bool used : 1;          /* ran empty or full since the last decay               */
   bool gave : 1;          /* ran full once, with or without an array              */
   uint16_t travels : 2;   /* got another's blocks, and so the depot serves it: travel.c */
-  uint16_t borrowed : 11; /* what others' slabs have served instead: magazine.c  */
+  uint16_t borrowed : 11; /* what others' slabs have served instead: magazine.c, sharing.c */
 } magazine_t;
 enum { BORROWED_ALL = (1 << 11) - 1 };
 
@@ -81,7 +81,7 @@ typedef struct heap {
       uint64_t stripped[(SIZE_CLASS_COUNT + 63) / 64];
       set_aside_t set_aside[SET_ASIDE_MOST];
       uint64_t tops_seen[2];   /* of large classes' magazines, and of all others' */
-      void **spare_arrays;     /* the smallest ones, linked by their first slots: magazine.c */
+      void **spare_arrays;     /* the smallest ones, linked by their first slots: array.c */
       struct sampler *sampler; /* sample.h */
     };
     char room[OWNER_ROOM_BYTES];

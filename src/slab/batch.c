@@ -8,6 +8,7 @@
 #include "orphanage.h"
 #include "pool.h"
 #include "remote.h"
+#include "single.h"
 #include "slab.h"
 #include "tidy.h"
 

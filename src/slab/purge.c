@@ -9,6 +9,7 @@
 #include "claim.h"
 #include "purged.h"
 #include "slab.h"
+#include "slab_list.h"
 
 /* Whether blocks `first` to `last` are all free. */
 static bool are_free(const uint64_t *bits, unsigned first, unsigned last) {
@@ -107,7 +108,7 @@ static size_t look(owner_t *owner, unit_t slab) {
   if (looks + 1 < PURGE_AT) return 0;
   /* Of fuller ones there is little to gain, and there are huge pages to lose. */
   if (!slab_is_half_free(slab)) return 0;
-  if (r->slab.free_count == r->slab.capacity) {
+  if (slab_is_empty(slab)) {
     slab_release(owner, slab);
     return 1;
   }

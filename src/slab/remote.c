@@ -49,7 +49,7 @@ static void announce(unit_t slab) {
 /* The slab was gone after we had put our bits there, or another is in its place whose bitmap is shorter. In a
  * right program its owner has collected them. Else the blocks were free before, and as the slab may be made
  * anew the bits must not stay: the owner looks for them after it has said in the word that the slab is gone
- * (unmake_slab), we take them back after we have seen that. So the freer or the owner finds each, and only one
+ * (slab_unmake), we take them back after we have seen that. So the freer or the owner finds each, and only one
  * of them. Returns those that are ours to report. */
 static HAK_COLD uint64_t take_back(unit_t slab, unsigned word, uint64_t bits) {
   /* Acquire: so that the look at the word comes after it. */
@@ -70,7 +70,7 @@ static void deliver(unit_t slab, unsigned size_class, unsigned word, uint64_t bi
     /* W1; its release part hands over the blocks' contents to the owner's R2. */
     twice = atomic64_or_seq(&the_map.remote_bits[slab][word], bits) & bits;
     announce(slab);
-    now = atomic32_load_seq(map_word(slab)); /* not before W1: pairs with unmake_slab */
+    now = atomic32_load_seq(map_word(slab)); /* not before W1: pairs with slab_unmake */
     if (HAK_UNLIKELY(!has_bitmap_word(slab, now, word))) twice |= take_back(slab, word, bits);
   } /* else the slab is gone, so its blocks were all free: somebody freed these as well */
   if (HAK_UNLIKELY(twice != 0)) slab_report_twice(slab, size_class, word, twice);

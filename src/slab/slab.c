@@ -3,84 +3,20 @@
 
 #include "../arena/arena.h"
 #include "../arena/dense.h"
-#include "../arena/shelf.h"
 #include "../base/probe.h"
 #include "../support/error.h"
 #include "bits.h"
 #include "purged.h"
+#include "slab_list.h"
 
-/* ---- Lists ---------------------------------------------------------------------
- * A slab that gets its first free block goes to the front: refills then fill
- * the fullest slabs first, and the others get a chance to become empty. One empty
- * slab of a class is kept, or some (blocks_came_back), and those are the last. To
- * find them, the first slab's `previous` is the last.                              */
-static bool is_empty(unit_t slab) { return map_record(slab)->slab.free_count == map_record(slab)->slab.capacity; }
 static uint32_t units_of(unit_t slab) { return map_record(slab)->run_units; }
 static int64_t free_bytes_of(unit_t slab) {
   const unit_record_t *r = map_record(slab);
   return (int64_t)r->slab.free_count * size_classes[r->slab.size_class].block_bytes;
 }
-
 static int64_t bytes_of(unit_t slab) {
   const unit_record_t *r = map_record(slab);
   return (int64_t)r->slab.capacity * size_classes[r->slab.size_class].block_bytes;
-}
-
-static void set_listed(owner_t *owner, unsigned size_class, bool is_listed) {
-  uint64_t bit = (uint64_t)1 << size_class % 64, *listed = &owner->listed[size_class / 64];
-  *listed = is_listed ? *listed | bit : *listed & ~bit;
-}
-
-static void list_as(owner_t *owner, unit_t slab, bool last) {
-  unit_record_t *r = map_record(slab);
-  unit_t first = owner->slabs[r->slab.size_class];
-  r->slab.next = first;
-  r->slab.previous = first != 0 ? map_record(first)->slab.previous : slab;
-  if (first != 0) map_record(first)->slab.previous = slab;
-  r->slab.listed = true;
-  if (first == 0) set_listed(owner, r->slab.size_class, true);
-  if (first != 0 && last) {
-    map_record(r->slab.previous)->slab.next = slab;
-    r->slab.next = 0;
-  } else owner->slabs[r->slab.size_class] = slab;
-}
-static void list(owner_t *owner, unit_t slab) { list_as(owner, slab, is_empty(slab)); }
-
-static void unlist(owner_t *owner, unit_t slab) {
-  unit_record_t *r = map_record(slab);
-  unit_t *first = &owner->slabs[r->slab.size_class];
-  if (owner->next_look == slab) owner->next_look = r->slab.next;
-  if (owner->surplus_next == slab) owner->surplus_next = r->slab.next;
-  if (r->slab.next != 0) map_record(r->slab.next)->slab.previous = r->slab.previous;
-  else map_record(*first)->slab.previous = r->slab.previous;
-  if (slab == *first) *first = r->slab.next;
-  else map_record(r->slab.previous)->slab.next = r->slab.next;
-  if (*first == 0) set_listed(owner, r->slab.size_class, false);
-  r->slab.listed = false;
-}
-
-/* An empty slab, which is not the first, is it from now on: blocks are about to be taken from it. */
-static void begin_with_empty(owner_t *owner, unit_t slab) {
-  unlist(owner, slab);
-  list_as(owner, slab, false);
-}
-/* One with a block in use, which is not the first, is it from now on. Those that were before it become the last, so
- * that nobody looks at them again soon, but for empty ones. */
-static void begin_with_used(owner_t *owner, unit_t slab) {
-  unit_t *first = &owner->slabs[map_record(slab)->slab.size_class], behind = 0; /* the first of the empty ones */
-  unit_t end = map_record(*first)->slab.previous, last = end, before = map_record(slab)->slab.previous;
-  for (; is_empty(last); last = map_record(last)->slab.previous) behind = last;
-  map_record(last)->slab.next = *first;
-  map_record(*first)->slab.previous = last;
-  map_record(before)->slab.next = behind;
-  if (behind != 0) map_record(behind)->slab.previous = before;
-  map_record(slab)->slab.previous = behind != 0 ? end : before;
-  *first = slab;
-}
-static HAK_COLD void begin_with(owner_t *owner, unit_t slab) {
-  if (slab == owner->slabs[map_record(slab)->slab.size_class]) return;
-  if (is_empty(slab)) begin_with_empty(owner, slab);
-  else begin_with_used(owner, slab);
 }
 
 /* ---- From the arena and back -----------------------------------------------------*/
@@ -102,14 +38,13 @@ static HAK_NOINLINE unit_t take_run(size_t units, size_t align_units, bool *is_z
   return run;
 }
 
-/* All blocks of the slab are free; a single one is out. */
-static unit_t make_slab(owner_t *owner, unsigned size_class, bool *is_zero) {
+unit_t slab_make(owner_t *owner, unsigned size_class, bool *is_zero) {
   const size_class_t *c = &size_classes[size_class];
   bool single = size_class_is_single(size_class);
   unit_t slab = take_run(c->slab_units, single ? 1 : c->slab_units, is_zero);
   if (slab == 0) return 0;
   if (size_class_is_wide(size_class)) dense_note_wide(c->slab_units);
-  if (!single) dense_note_unfilled(c->slab_units); /* until note_full, or unmake_slab */
+  if (!single) dense_note_unfilled(c->slab_units); /* until note_full, or slab_unmake */
   unit_record_t *r = map_record(slab);
   r->slab.capacity = c->capacity;
   r->slab.free_count = single ? 0 : c->capacity;
@@ -148,8 +83,7 @@ static void clear_remote_bits(unit_t slab, unsigned size_class) {
   }
 }
 
-/* Every block is free and the slab is in no list. It is the arena's next. */
-static void unmake_slab(unit_t slab, unsigned size_class) {
+void slab_unmake(unit_t slab, unsigned size_class) {
   size_t units = size_classes[size_class].slab_units;
   HAK_PROBE(slab_give, map_address(slab), units << UNIT_SHIFT, size_classes[size_class].block_bytes);
   atomic32_store_relaxed(map_word(slab), 0);
@@ -162,14 +96,12 @@ static void unmake_slab(unit_t slab, unsigned size_class) {
   }
 }
 
-/* Of which so many bytes are not charged, as all of it has gone back to the system; 0: it may be resident. */
 static void give_to_arena(unit_t slab, size_t gone_bytes) {
   if (HAK_UNLIKELY(gone_bytes != 0)) arena_give_clean(slab, units_of(slab), gone_bytes);
   else arena_give(slab, units_of(slab));
 }
 
-/* To the arena; or aside, if the owner is claimed. */
-static void give(owner_t *owner, unit_t slab, size_t gone_bytes) {
+void slab_give(owner_t *owner, unit_t slab, size_t gone_bytes) {
   if (HAK_UNLIKELY(owner != NULL && owner->puts_aside)) {
     map_record(slab)->returned.gone_bytes = (uint32_t)gone_bytes;
     map_record(slab)->returned.next = owner->put_aside;
@@ -180,9 +112,9 @@ static void give(owner_t *owner, unit_t slab, size_t gone_bytes) {
 }
 
 /* ---- Empty slabs -----------------------------------------------------------------
- * One of a class stays in any case, so that a lone block that comes and goes does not take and give a slab
- * each time. Where blocks come and go by the slab, as mid blocks from other threads do, more of them are
- * worth keeping: as many as were given to the arena and then made again.                          */
+ * One of a class stays in any case, the last of its list, so that a lone block that comes and goes does not take
+ * and give a slab each time. Where blocks come and go by the slab, as mid blocks from other threads do, more of them
+ * are worth keeping: as many as were given to the arena and then made again.                          */
 enum { EMPTY_UNITS_MOST = 16 };
 
 static void note_given(owner_t *owner, uint32_t units) {
@@ -199,9 +131,9 @@ void slab_age_empty(owner_t *owner) {
 }
 
 unit_t slab_add(owner_t *owner, unsigned size_class) {
-  unit_t slab = make_slab(owner, size_class, NULL);
+  unit_t slab = slab_make(owner, size_class, NULL);
   if (slab == 0) return 0;
-  list(owner, slab);
+  slab_enlist(owner, slab);
   note_made(owner, units_of(slab));
   owner->empty_units += units_of(slab);
   int64_t bytes = free_bytes_of(slab);
@@ -210,43 +142,17 @@ unit_t slab_add(owner_t *owner, unsigned size_class) {
   return slab;
 }
 
-/* The shelf has a length for each class of single blocks. */
-static_assert((int)SHELF_LENGTHS == (int)SIZE_CLASS_COUNT - (int)MID_CLASS_END, "a length for each");
-static unsigned length_of(unsigned size_class) { return size_class - MID_CLASS_END; }
-
-/* Its record and its later words are as they were when it was shelved. Release: pairs with
- * the compare-and-swap of a thread that frees the block, as in make_slab. */
-static void *take_shelved(owner_t *owner, unsigned size_class) {
-  unit_t slab = arena_take_shelved(length_of(size_class));
-  if (slab == 0) return NULL;
-  atomic32_store_release(map_word(slab), word_make(owner->id, size_class));
-  return map_address(slab);
-}
-
-void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero) {
-  if (is_zero != NULL) *is_zero = false;
-  if (shelf_is_open() || shelf_units() > 0) {
-    for (unsigned c = size_class; c <= size_class_stand_in(size_class); c++) {
-      void *block = take_shelved(owner, c);
-      if (block != NULL) return block;
-    }
-    shelf_note_missed(length_of(size_class));
-  }
-  unit_t slab = make_slab(owner, size_class, is_zero);
-  return slab != 0 ? map_address(slab) : NULL;
-}
-
 void slab_release(owner_t *owner, unit_t slab) {
   unsigned size_class = slab_record(owner, slab)->slab.size_class;
-  unlist(owner, slab);
+  slab_unlist(owner, slab);
   owner->empty_units -= units_of(slab);
   owner->released_units += units_of(slab);
   size_t gone_bytes = map_record(slab)->slab.purged_pages != 0 ? purged_note_released(owner, slab) : 0;
   int64_t bytes = free_bytes_of(slab);
   owner->slab_bytes -= bytes;
   owner->free_bytes -= bytes;
-  unmake_slab(slab, size_class);
-  give(owner, slab, gone_bytes);
+  slab_unmake(slab, size_class);
+  slab_give(owner, slab, gone_bytes);
 }
 
 void slab_give_aside(unit_t first) {
@@ -260,7 +166,7 @@ void slab_release_empty(owner_t *owner) {
   for (unsigned c = 0; c < MID_CLASS_END; c++) {
     while (owner->slabs[c] != 0) {
       unit_t last = map_record(owner->slabs[c])->slab.previous;
-      if (!is_empty(last)) break;
+      if (!slab_is_empty(last)) break;
       slab_release(owner, last);
     }
   }
@@ -289,20 +195,20 @@ HAK_COLD unit_t slab_to_take_of(owner_t *owner, unit_t first, bool makes_room) {
   enum { LOOKS_MOST = 64 }; /* behind the pool's gate; the next ones are the first to be looked at the next time */
   unit_t slab = first;
   for (unsigned looks = 0; slab != 0; looks++) {
-    if (!makes_room && looks >= LOOKS_MOST && !is_empty(slab)) {
-      begin_with(owner, slab);
+    if (!makes_room && looks >= LOOKS_MOST && !slab_is_empty(slab)) {
+      slab_begin_with(owner, slab);
       return 0;
     }
     if (may_be_taken(owner, slab, makes_room && slab == first)) break;
     slab = map_record(slab)->slab.next;
   }
-  if (slab != 0) begin_with(owner, slab);
+  if (slab != 0) slab_begin_with(owner, slab);
   return slab;
 }
 
 HAK_COLD unit_t slab_to_take_this(owner_t *owner, unit_t slab) {
   if (!may_be_taken(owner, slab, true)) return 0;
-  begin_with(owner, slab);
+  slab_begin_with(owner, slab);
   return slab;
 }
 
@@ -311,13 +217,13 @@ size_t slab_take_blocks(owner_t *owner, unit_t slab, unsigned size_class, void *
   HAK_ASSERT(r->slab.purged_pages == 0);
   const size_class_t *c = &size_classes[size_class];
   size_t count = min_size(wanted, r->slab.free_count);
-  if (is_empty(slab)) owner->empty_units -= units_of(slab);
+  if (slab_is_empty(slab)) owner->empty_units -= units_of(slab);
   r->slab.first_word = (uint16_t)bits_take(slab, c, r->slab.first_word, end, count);
   r->slab.idle_looks = 0;
   r->slab.free_count = (uint16_t)(r->slab.free_count - count);
   owner->free_bytes -= (int64_t)(count * c->block_bytes);
   if (r->slab.free_count == 0) {
-    unlist(owner, slab);
+    slab_unlist(owner, slab);
     if (HAK_UNLIKELY(!r->slab.was_full)) note_full(slab);
   }
   return count;
@@ -333,15 +239,15 @@ static HAK_NOINLINE void note_mostly_free(owner_t *owner, unit_t slab) {
 /* To a slab that is not listed yet, mostly free or empty. */
 static HAK_NOINLINE void blocks_came_back(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
-  if (!r->slab.listed) list(owner, slab);
+  if (!r->slab.listed) slab_enlist(owner, slab);
   if (r->slab.free_count >= r->slab.look_at) note_mostly_free(owner, slab);
-  if (!is_empty(slab)) return;
+  if (!slab_is_empty(slab)) return;
   owner->empty_units += units_of(slab);
   bool is_only = owner->slabs[r->slab.size_class] == slab && r->slab.next == 0;
   if (is_only) return;
   if (owner->empty_units <= owner->empty_most) {
-    unlist(owner, slab);
-    list(owner, slab); /* the last */
+    slab_unlist(owner, slab);
+    slab_enlist(owner, slab); /* the last */
   } else {
     note_given(owner, units_of(slab));
     slab_release(owner, slab);
@@ -378,20 +284,20 @@ void slab_put_bits(owner_t *owner, unit_t slab, unsigned word, uint64_t bits, si
 
 void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class) {
   const size_class_t *c = &size_classes[size_class];
-  unlist(from, slab);
+  slab_unlist(from, slab);
   purged_note_moved(from, to, slab);
   int64_t free_bytes = free_bytes_of(slab);
   from->free_bytes -= free_bytes;
   to->free_bytes += free_bytes;
   from->slab_bytes -= bytes_of(slab);
   to->slab_bytes += bytes_of(slab);
-  uint32_t empty_units = is_empty(slab) ? c->slab_units : 0;
+  uint32_t empty_units = slab_is_empty(slab) ? c->slab_units : 0;
   from->empty_units -= empty_units;
   to->empty_units += empty_units;
   /* Threads that free a block of this slab now may read either owner: both ways
    * lead the block here, see remote.h. */
   map_write_words(slab, 0, c->slab_units, word_make(to->id, size_class));
-  list(to, slab);
+  slab_enlist(to, slab);
 }
 
 bool slab_is_half_free(unit_t slab) { return map_record(slab)->slab.free_count >= map_record(slab)->slab.capacity / 2; }
@@ -399,102 +305,4 @@ bool slab_is_half_free(unit_t slab) { return map_record(slab)->slab.free_count >
 bool slab_is_hardly_used(unit_t slab) {
   const unit_record_t *r = map_record(slab);
   return r->slab.free_count >= r->slab.capacity - r->slab.capacity / 4;
-}
-
-/* ---- Single blocks -----------------------------------------------------------------*/
-bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word) {
-  return atomic32_cas_acq_rel(map_word(slab), &word, word_make(owner->id, word_kind(word)));
-}
-
-bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word) {
-  unsigned size_class = word_kind(word);
-  if (!atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, size_class))) return false;
-  bool is_aside = owner != NULL && owner->puts_aside;
-  /* Behind a gate that is shut it would serve nobody. */
-  if (!is_aside && shelf_put(length_of(size_class), slab, arena_is_shut())) return true;
-  unmake_slab(slab, size_class);
-  give(owner, slab, 0);
-  return true;
-}
-
-bool slab_claim_single(unit_t slab, uint32_t word) {
-  return atomic32_cas_acq_rel(map_word(slab), &word, word_make(0, KIND_INNER));
-}
-
-void slab_unclaim_single(unit_t slab, uint32_t word) { atomic32_store_release(map_word(slab), word); }
-
-bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
-  size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;
-  if (!slab_claim_single(slab, word)) return false;
-  bool extended = arena_extend_large(slab, old_units, new_units);
-  if (extended) {
-    map_record(slab)->slab.size_class = (uint8_t)new_class;
-    dense_note_wide((int64_t)new_units - (int64_t)old_units);
-    map_write_words(slab, old_units, new_units, word_make(0, KIND_INNER));
-  }
-  slab_unclaim_single(slab, word_make(word_owner(word), extended ? new_class : word_kind(word)));
-  return extended;
-}
-
-bool slab_cut_single(unit_t slab, uint32_t word, unsigned new_class) {
-  size_t old_units = size_classes[word_kind(word)].slab_units, new_units = size_classes[new_class].slab_units;
-  if (new_units >= old_units || !slab_claim_single(slab, word)) return false;
-  unit_t tail = (unit_t)(slab + new_units);
-  size_t rest = old_units - new_units;
-  map_write_words(tail, 0, rest, 0);
-  map_split_run(slab, new_units, rest);
-  map_record(slab)->slab.size_class = (uint8_t)new_class;
-  dense_note_wide(-(int64_t)rest);
-  slab_unclaim_single(slab, word_make(word_owner(word), new_class));
-  arena_give(tail, rest);
-  return true;
-}
-
-/* ---- Checking ------------------------------------------------------------------------*/
-static size_t count_bits(const uint64_t *bits, size_t words) {
-  size_t count = 0;
-  for (size_t w = 0; w < words; w++) count += (size_t)__builtin_popcountll(bits[w]);
-  return count;
-}
-
-void slab_check(const owner_t *owner) {
-  int64_t slab_bytes = 0, free_bytes = 0, purged_bytes = 0, tail_bytes = 0;
-  uint32_t empty_units = 0;
-  for (unsigned c = 0; c < MID_CLASS_END; c++) {
-    unit_t first = owner->slabs[c], previous = 0;
-    HAK_CHECK((owner->listed[c / 64] >> c % 64 & 1) == (first != 0));
-    for (unit_t slab = first; slab != 0; previous = slab, slab = map_record(slab)->slab.next) {
-      const unit_record_t *r = map_record(slab);
-      HAK_CHECK(r->slab.listed && r->slab.size_class == c);
-      HAK_CHECK(slab == first || r->slab.previous == previous);
-      HAK_CHECK(r->slab.next != 0 || map_record(first)->slab.previous == slab);
-      HAK_CHECK(r->run_units == size_classes[c].slab_units && r->slab.capacity == size_classes[c].capacity);
-      HAK_CHECK(slab_first_unit(slab, c) == slab);
-      for (unsigned i = 0; i < r->run_units; i++)
-        HAK_CHECK(atomic32_load_relaxed(map_word(slab + i)) == word_make(owner->id, c));
-      size_t words = size_class_bitmap_words(c);
-      HAK_CHECK(r->slab.free_count > 0 && count_bits(the_map.free_bits[slab], words) == r->slab.free_count);
-      HAK_CHECK(count_bits(the_map.free_bits[slab], r->slab.first_word) == 0);
-      for (size_t w = 0; w < words && error_ends_program(); w++)
-        HAK_CHECK((the_map.free_bits[slab][w] & atomic64_load_relaxed(&the_map.remote_bits[slab][w])) == 0);
-      HAK_CHECK(!is_empty(slab) || r->slab.next == 0 || is_empty(r->slab.next)); /* those are the last */
-      if (is_empty(slab)) empty_units += units_of(slab);
-      slab_bytes += bytes_of(slab);
-      free_bytes += free_bytes_of(slab);
-      purged_bytes += (int64_t)(r->slab.purged_pages * os_page_bytes());
-      if (r->slab.purged_pages != 0) tail_bytes += (int64_t)size_class_tail_bytes(&size_classes[c]);
-    }
-  }
-  HAK_CHECK(empty_units == owner->empty_units);
-  HAK_CHECK(slab_bytes <= owner->slab_bytes); /* full ones are not listed */
-  HAK_CHECK(free_bytes == owner->free_bytes && purged_bytes == owner->purged_bytes);
-  HAK_CHECK(purged_bytes <= free_bytes + tail_bytes); /* the last page of a slab lies in both */
-  HAK_CHECK(owner->next_look == 0 || (map_record(owner->next_look)->slab.listed &&
-                                      word_owner(atomic32_load_relaxed(map_word(owner->next_look))) == owner->id));
-  size_t outbox = 0;
-  for (size_t i = 0; owner->outbox != NULL && i < OUTBOX_ENTRIES; i++) outbox += owner->outbox->entries[i].bits != 0;
-  HAK_CHECK(outbox == owner->outbox_count);
-  size_t parcels = 0;
-  for (size_t i = 0; i < OUTBOX_PARCELS; i++) parcels += owner->parcels[i] != 0;
-  HAK_CHECK(parcels == owner->parcel_count);
 }

@@ -7,8 +7,7 @@
  * Blocks themselves are never read or written here.
  *
  * The functions are the owning thread's and work a batch at a time. A block of
- * a class with size_class_is_single() fills its slab; such a slab is in no list,
- * so whoever frees its block may take it over.
+ * a class with size_class_is_single() fills its slab: single.h.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -19,38 +18,22 @@
 
 HAK_C_BEGIN
 
-/* Makes a live single block the owner's own. false: the word is not `word` any
- * more, another thread freed the block first. */
-bool slab_take_over_single(owner_t *owner, unit_t slab, uint32_t word);
-
-/* Frees a live single block. `owner`: whose it is, or NULL for a thread that can have no
- * heap. false: as above. */
-bool slab_free_single(owner_t *owner, unit_t slab, uint32_t word);
-
-/* Claims a single block, whose word is `word`, while its run is changed: a thread that
- * frees it meanwhile, by mistake, finds no block, and does not give the run back. false:
- * as above. A run whose memory is gone stays claimed, and so out of use. */
-bool slab_claim_single(unit_t slab, uint32_t word);
-/* It is a block again, with that word. */
-void slab_unclaim_single(unit_t slab, uint32_t word);
-
-/* Grows a single block, whose word is `word`, in place to the size of another
- * single class. The caller holds the block. */
-bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class);
-/* Shrinks one in place; the tail goes to the arena. */
-bool slab_cut_single(unit_t slab, uint32_t word, unsigned new_class);
-
 /* Gives every slab without a block in use back to the arena. */
 void slab_release_empty(owner_t *owner);
 /* Half as many of them may stay from now on. */
 void slab_age_empty(owner_t *owner);
 
 /* ---- For this layer's other files ------------------------------------------*/
+/* A fresh slab, in no list, of which all blocks are free; a single one is out. 0: no memory. `is_zero`, if not NULL:
+ * whether it reads as zero. */
+unit_t slab_make(owner_t *owner, unsigned size_class, bool *is_zero);
+/* Every block is free and the slab is in no list: none any more. slab_give comes next. */
+void slab_unmake(unit_t slab, unsigned size_class);
+/* Its run to the arena; or aside, if the owner is claimed. `gone_bytes` of it are not charged, as all of it has gone
+ * back to the system; 0: it may be resident. */
+void slab_give(owner_t *owner, unit_t slab, size_t gone_bytes);
 /* Adds a fresh slab of a class of several blocks to the owner's list; the last, as it is empty. 0: no memory. */
 unit_t slab_add(owner_t *owner, unsigned size_class);
-/* A fresh block of a single class; NULL if there is no memory. `is_zero`, if not NULL:
- * whether it reads as zero. */
-void *slab_make_single(owner_t *owner, unsigned size_class, bool *is_zero);
 /* A listed slab of the class from which blocks may be taken, mostly the first one. 0: there is none, or a hard
  * limit does not allow that its pages are there again. `makes_room`: what is dirty goes before that is said, so the
  * caller must not hold the pool's gate; who does looks at a bounded number of them, and goes on there the next time. */

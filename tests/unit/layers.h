@@ -23,14 +23,17 @@
 #include <arena/pages.h>
 #include <arena/runs.h>
 #include <arena/zone.h>
+#include <front/array.h>
 #include <front/boundary.h>
 #include <front/capacity.h>
 #include <front/decay.h>
 #include <front/flush.h>
 #include <front/magazine.h>
+#include <front/sharing.h>
 #include <front/strip.h>
 #include <front/thread.h>
 #include <front/travel.h>
+#include <front/unload.h>
 #include <hakmem.h>
 #include <int/idle.h>
 #include <int/trim.h>
@@ -49,7 +52,9 @@
 #include <slab/purge.h>
 #include <slab/parcel.h>
 #include <slab/remote.h>
+#include <slab/single.h>
 #include <slab/slab.h>
+#include <slab/slab_list.h>
 #include <slab/spill.h>
 #include <slab/surplus.h>
 #include <slab/tidy.h>

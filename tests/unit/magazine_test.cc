@@ -144,7 +144,7 @@ TEST(Magazine, TheSmallestArraysStayWithTheHeap) {
   };
   const size_t before = spare();
   owner_enter(&heap->owner);
-  magazine_shrink(heap, c);
+  array_shrink(heap, c);
   owner_leave(&heap->owner);
   ASSERT_EQ(heap->magazines[c].capacity, 0u);
   EXPECT_EQ(heap->spare_arrays, slots);

@@ -41,6 +41,8 @@ struct Reader {
   void say() {
     atomic64_store_release(&record_control.drained, next);
     atomic64_store_release(&record_control.stacks_drained, variable("sample.stack_count"));
+    atomic32_store_relaxed(&record_control.beat,
+                           atomic32_load_relaxed(&record_control.beat) + 1); /* see RECORD_LEASE_MS */
   }
   uint64_t next = variable("sample.event_count"), dropped = variable("sample.dropped_count");
   std::vector<record_event_t> events;
@@ -234,7 +236,7 @@ TEST(Sample, AFlushKnowsTheTrap) {
       const int trap = heap->sampler->trap[size_class], flushed = static_cast<int>(some);
       std::vector<void *> before, after;
       for (size_t slot = 1; slot <= count; slot++) before.push_back(sample_block_at(heap, size_class, slot));
-      magazine_flush(heap, size_class, some);
+      unload(heap, size_class, some);
       EXPECT_EQ(magazine_count(heap, size_class), count - some);
       for (size_t slot = 1; slot <= count - some; slot++) after.push_back(sample_block_at(heap, size_class, slot));
       EXPECT_TRUE(std::equal(after.begin(), after.end(), before.end() - static_cast<std::ptrdiff_t>(after.size())));

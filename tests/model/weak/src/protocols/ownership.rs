@@ -1,5 +1,5 @@
-//! Whose a lone block is: slab_take_over_single, slab_free_single and the flush of an
-//! own one in src/slab/slab.c; huge_free's claim in src/arena/huge.c. Each is a
+//! Whose a lone block is: slab_take_over_single and slab_free_single in src/slab/single.c, and the flush of
+//! an own one in src/slab/batch.c; huge_free's claim in src/arena/huge.c. Each is a
 //! compare-and-swap on the page-map word, so that of several frees of one block one
 //! wins. Frees that the program has not ordered are mistakes of the program: what is
 //! checked is that the allocator's own data stays right all the same.
@@ -70,7 +70,7 @@ fn free_single(t: &mut Thread, m: &Memory, owner: i64, site: &'static str) -> Ex
         }
     });
     t.if_(won, |t| {
-        t.store(m.word, 0, Relaxed, "unmake_slab: store word");
+        t.store(m.word, 0, Relaxed, "slab_unmake: store word");
         give(t, m, 1);
     });
     won
@@ -105,7 +105,7 @@ fn flush_and_take_over(p: &mut Program) {
         let there = take(t, &m, 1);
         t.if_(there.is_not(0), |t| {
             t.store(m.contents, 3, Plain, "program: write block");
-            t.store(m.word, 4, Relaxed, "make_slab: store word");
+            t.store(m.word, 4, Relaxed, "slab_make: store word");
         });
     });
     p.at_end(move |f| if f.reg(0, flushed) + f.reg(1, taken) != 1 { Err("not one has the block") } else { Ok(()) });

@@ -86,7 +86,7 @@ fn block_handed_over(p: &mut Program) {
     let word = p.array("word", &[0, 0]);
     let mail = p.var("mail", 0);
     p.thread(|t| {
-        t.store(word.at(1), 1, Relaxed, "make_slab: store word");
+        t.store(word.at(1), 1, Relaxed, "slab_make: store word");
         t.store(mail, 1, Release, "program: hand block over");
     });
     p.thread(|t| {
@@ -103,7 +103,7 @@ fn block_handed_on(p: &mut Program) {
     let word = p.array("word", &[0, 0]);
     let (mail, second) = (p.var("mail", 0), p.var("second_mail", 0));
     p.thread(|t| {
-        t.store(word.at(1), 1, Relaxed, "make_slab: store word");
+        t.store(word.at(1), 1, Relaxed, "slab_make: store word");
         t.store(mail, 1, Release, "program: hand block over");
         t.store(word.at(1), 2, Relaxed, "hand_over: store word");
     });
@@ -134,7 +134,7 @@ pub fn protocol() -> Protocol {
         others: &["gate:"],
         harmless: &[
             ("arena_ready: load is_ready in the gate", "plain", "it is written under the same gate"),
-            ("make_slab: store word", "plain", "here the program orders it before every read; remote frees do not"),
+            ("slab_make: store word", "plain", "here the program orders it before every read; remote frees do not"),
         ],
     }
 }

@@ -1,5 +1,5 @@
-//! Remote frees: src/slab/remote.h and remote.c, with what slab.c (make_slab,
-//! unmake_slab, slab_hand_over) does to a page-map word meanwhile.
+//! Remote frees: src/slab/remote.h and remote.c, with what slab.c (slab_make,
+//! slab_unmake, slab_hand_over) does to a page-map word meanwhile.
 //!
 //! What is simpler than the code: a slab is one unit with two blocks, bits 1 and 2 of
 //! one bitmap word; a page-map word is its owner's number, 0 for no slab; a block's
@@ -153,21 +153,21 @@ fn collect_slab(t: &mut Thread, m: &Memory, unit: Expr, reuse: bool) {
     });
 }
 
-/// unmake_slab. Returns the bits of blocks that others have freed as well.
+/// slab_unmake. Returns the bits of blocks that others have freed as well.
 fn unmake(t: &mut Thread, m: &Memory) -> Expr {
     let bits = t.local(0);
     let look = |t: &mut Thread| {
-        let some = t.load(m.remote.at(1), Seq, "unmake_slab: load remote bits");
+        let some = t.load(m.remote.at(1), Seq, "slab_unmake: load remote bits");
         t.if_(some.is_not(0), |t| {
-            let old = t.exchange(m.remote.at(1), 0, Relaxed, "unmake_slab: fetch remote bits");
+            let old = t.exchange(m.remote.at(1), 0, Relaxed, "slab_unmake: fetch remote bits");
             t.set(bits, old);
         });
     };
     if t.bug("strays looked for before the word is stored") {
         look(t);
-        t.store(m.word.at(1), 0, Seq, "unmake_slab: store word");
+        t.store(m.word.at(1), 0, Seq, "slab_unmake: store word");
     } else {
-        t.store(m.word.at(1), 0, Seq, "unmake_slab: store word");
+        t.store(m.word.at(1), 0, Seq, "slab_unmake: store word");
         look(t);
     }
     bits
@@ -329,7 +329,7 @@ fn made_anew(p: &mut Program) {
         gate_leave(t, gate);
         t.if_(there.is(1), |t| {
             t.store(m.free.at(1), 2, Plain, "slab_put_bits: store free bits");
-            t.store(m.word.at(1), 2, Seq, "make_slab: store word");
+            t.store(m.word.at(1), 2, Seq, "slab_make: store word");
             t.store(mail, 1, Release, "program: hand block over");
             collect(t, &m, 2, 1, false);
         });
@@ -350,7 +350,7 @@ fn gone_while_pending(p: &mut Program) {
     p.start(m.head, 1, 1);
     p.thread(|t| collect(t, &m, 1, 1, false));
     p.thread(|t| {
-        t.store(m.word.at(1), 2, Seq, "make_slab: store word");
+        t.store(m.word.at(1), 2, Seq, "slab_make: store word");
         t.store(mail, 1, Release, "program: hand block over");
         collect(t, &m, 2, 1, false);
     });

@@ -35,15 +35,21 @@ static HAK_NOINLINE void *realloc_by_copy(void *block, size_t old_bytes, size_t 
 }
 
 /* As replaced, of a block that has its run alone, and whose word that is: another thread that reallocates it at the
- * same time, by mistake, might move its pages away. NULL: there is no memory, or another thread was first. */
+ * same time, by mistake, might move its pages away. So it is claimed, but not before there is memory: who is refused,
+ * or reports a mistake that is found there and whose handler of SIGABRT jumps away, leaves the block as it was. NULL:
+ * there is no memory, or another thread was first. */
 HAK_INLINE void *replaced_alone(void *block, uint32_t word, size_t contents, size_t bytes, bool is_huge) {
   unit_t first = (unit_t)map_unit_of(block);
-  if (!(is_huge ? huge_claim(block) : slab_claim_single(first, word))) return NULL;
   void *moved = alloc_malloc(bytes);
-  if (HAK_LIKELY(moved != NULL)) memcpy(moved, block, contents);
+  if (HAK_UNLIKELY(moved == NULL)) return NULL;
+  if (HAK_UNLIKELY(!(is_huge ? huge_claim(block) : slab_claim_single(first, word)))) {
+    alloc_free(moved);
+    return NULL;
+  }
+  memcpy(moved, block, contents);
   if (is_huge) huge_unclaim(block);
   else slab_unclaim_single(first, word);
-  if (HAK_LIKELY(moved != NULL)) alloc_free(block);
+  alloc_free(block);
   return moved;
 }
 static HAK_NOINLINE void *single_replaced(void *block, uint32_t word, size_t contents, size_t bytes) {
@@ -188,6 +194,8 @@ static HAK_NOINLINE void *realloc_single(void *block, uint32_t word, size_t byte
   moved = single_replaced(block, word, old_bytes, grown_ahead(old_bytes, bytes));
   if (moved == NULL) moved = single_replaced(block, word, old_bytes, bytes);
   if (HAK_LIKELY(moved != NULL)) return moved;
+  /* What was reclaimed for the copy may do for growing in place. */
+  if ((moved = record_changed(grow_single(block, word, bytes))) != NULL) return moved;
   if (map_lookup(block) != word) return lost_to_another(block, old_bytes);
   record_changed(block); /* it stays */
   return alloc_no_memory();

@@ -209,7 +209,10 @@ void background_start(own_thread_create_fn *create) {
     pthread_sigmask(SIG_SETMASK, &all, &before); /* it inherits them blocked; and no handler forks in between */
     if (atomic32_cas_acq_rel(&background.runs, &nobody, 1)) {
       background.program_mask = before;
-      if (!own_thread_start(create, STACK_BYTES, run)) {
+      error_put_off(true); /* a handler of SIGABRT that jumps away would leave `runs` as it is */
+      bool is_started = own_thread_start(create, STACK_BYTES, run);
+      error_put_off(false);
+      if (!is_started) {
         atomic64_add_relaxed(&os_calls.refused_threads, 1);
         atomic64_store_relaxed(&background.refused_ms, os_now_ms());
         atomic32_store_seq(&background.runs, 0);
@@ -218,6 +221,7 @@ void background_start(own_thread_create_fn *create) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
   }
   errno = saved_errno;
+  error_settle();
 }
 
 void background_after_fork(void) {

@@ -60,8 +60,13 @@ void error_note(error_kind_t kind, const void *address, size_t block_bytes, size
   noted.claimed_bytes = claimed_bytes;
 }
 
+/* A thread's number; 0: nobody's reports. Relaxed: who compares it with his own has written that himself. */
+static atomic32 put_off_by;
+void error_put_off(bool is_put_off) { atomic32_store_relaxed(&put_off_by, is_put_off ? thread_number() : 0); }
+
 void error_report_noted(void) {
   if (atomic32_load_relaxed(&error_noted_by) != thread_number()) return;
+  if (atomic32_load_relaxed(&put_off_by) == thread_number()) return;
   say(noted.kind, noted.address, noted.block_bytes, noted.claimed_bytes);
   /* Before abort: it may not come back. Release: the fields are free for others. */
   atomic32_store_release(&error_noted_by, 0);
@@ -70,6 +75,7 @@ void error_report_noted(void) {
 
 void error_after_fork(void) {
   if (atomic32_load_relaxed(&error_noted_by) != thread_number()) atomic32_store_relaxed(&error_noted_by, 0);
+  if (atomic32_load_relaxed(&put_off_by) != thread_number()) atomic32_store_relaxed(&put_off_by, 0);
 }
 
 bool error_ends_program(void) { return config()->abort_on_error; }

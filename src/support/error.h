@@ -40,7 +40,11 @@ HAK_INLINE void error_settle(void) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&error_noted_by) != 0)) error_report_noted();
 }
 
-/* In a forked child: what a thread has noted that is not here. */
+/* Until error_put_off(false) error_settle reports nothing of the calling thread's, which has called into the C library
+ * in the middle of something: the allocator serves that, too. One thread at a time. */
+void error_put_off(bool is_put_off);
+
+/* In a forked child: what a thread has noted, or put off, that is not here. */
 void error_after_fork(void);
 
 /* Mistakes reported or ignored so far. */

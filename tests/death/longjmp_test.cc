@@ -273,6 +273,35 @@ TEST_P(Longjmp, OutOfASizedFreeAndARealloc) {
   });
 }
 
+/* What realloc has found while it looked for memory was not the fault of the block, which is there as it was. */
+TEST(LongjmpOutOfARealloc, LeavesTheBlockAsItWas) {
+  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{9} << 20}) {
+    hak_test::Outcome outcome = hak_test::in_child([&] {
+      int jumps = 0;
+      for (int round = 0; round < 20 && jumps < 3; round++) {
+        void *block = hak_malloc(bytes), *twice = hak_malloc(2000), *stays = hak_malloc(2000);
+        hak_test::stamp(block, bytes, 7);
+        hak_free(twice);
+        hak_thread_flush();
+        std::thread([&] { hak_free(twice); }).join(); /* sent home, and found by whoever refills next */
+        void *moved = nullptr;
+        if (escapes_from([&] { moved = hak_realloc(block, 3000); })) {
+          jumps++;
+          if (hak_usable_size(block) < bytes || !hak_test::stamped(block, bytes, 7)) return kOverwritten;
+        } else {
+          block = moved;
+        }
+        hak_free(block);
+        hak_free(stays);
+        escapes_from([] { hak_thread_flush(); });
+      }
+      hak__check_all();
+      return jumps > 0 ? kGood : kUnnoticed;
+    });
+    EXPECT_TRUE(outcome.exited_with(kGood)) << bytes << " bytes; " << kMeaning << "\n" << outcome.describe();
+  }
+}
+
 /* At the end of a thread there is nowhere to jump to. It stays in the handler, for ever. */
 TEST_P(Longjmp, TheEndOfAThreadIsNeverReached) {
   hak_test::Outcome outcome = hak_test::in_child([&] {

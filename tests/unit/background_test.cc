@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include <csetjmp>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -364,6 +365,27 @@ TEST(Background, ThatCannotBeStartedIsTold) {
   EXPECT_EQ(refused(), 1u);
   background_start(none_left);
   EXPECT_EQ(refused(), 1u);
+}
+
+/* The C library allocates for the start of a thread, and that may find what another thread has freed twice. A program
+ * whose handler of SIGABRT jumps away has a background thread all the same. */
+TEST(Background, IsStartedBeforeAMistakeIsReported) {
+  static sigjmp_buf escape;
+  static bool is_started;
+  Waiting another([] {});
+  std::signal(SIGABRT, [](int) { siglongjmp(escape, 1); });
+  const auto starts = [](pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) {
+    error_note(ERROR_DOUBLE_FREE, &escape, 16, 0);
+    error_settle();
+    is_started = true;
+    return 0;
+  };
+  volatile bool jumped = false;
+  if (sigsetjmp(escape, 1) == 0) background_start(starts);
+  else jumped = true;
+  EXPECT_TRUE(is_started);
+  EXPECT_TRUE(jumped) << "it is never reported";
+  EXPECT_TRUE(background_runs());
 }
 
 /* As after a fork without handlers: the child's first thread brings it back, once. */

@@ -183,6 +183,26 @@ TEST(Realloc, AtTheEndOfMemoryABlockIsCutWhereItIs) {
   }
 }
 
+/* What is free but dirty goes before a block that can grow where it is is refused. */
+TEST(Realloc, AtTheEndOfMemoryABlockGrowsWhereItIs) {
+  constexpr std::size_t kFew = 2 * hak_test::kMiB, kMore = 3 * hak_test::kMiB, kPart = 512 * 1024;
+  limit_set_hard(64 * hak_test::kMiB);
+  void *grows = hak_malloc(kFew), *behind = hak_malloc(kFew);
+  ASSERT_EQ(static_cast<char *>(behind) - static_cast<char *>(grows), static_cast<std::ptrdiff_t>(kFew)) << "void";
+  std::vector<void *> rest, others; /* these lie elsewhere, by their alignment */
+  while (void *block = hak_malloc(hak_test::kMiB)) rest.push_back(block);
+  hak_free(behind);
+  hak_thread_flush();
+  hak_trim(0);
+  while (void *block = hak_aligned_alloc(2 * UNIT_BYTES, kPart)) others.push_back(block);
+  for (std::size_t i = 0; i < 3; i++) hak_free(others[i]);
+  EXPECT_EQ(hak_realloc(grows, kMore), grows);
+  limit_set_hard(0);
+  hak_free(grows);
+  for (std::size_t i = 3; i < others.size(); i++) hak_free(others[i]);
+  for (void *block : rest) hak_free(block);
+}
+
 /* The same of a region's, at its own limit. */
 TEST(Realloc, AtTheEndOfARegionABlockIsCutWhereItIs) {
   hak_heap_t *heap = hak_heap_new(32 * hak_test::kMiB);

@@ -11,11 +11,15 @@
  */
 #define _GNU_SOURCE 1
 #include "address.h"
+#include "life.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 
 /* musl has no such flag. */
 #if defined(RTLD_DEEPBIND) && (defined(__x86_64__) || defined(__aarch64__))
+
+bool life_serves_malloc(void) { return dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc; }
 
 typedef void *open_fn(const char *file, int mode);
 

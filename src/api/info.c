@@ -8,7 +8,7 @@
 
 #if defined(__GLIBC__) /* other C libraries have none of them, nor a program that calls one */
 
-#include "../observe/account.h"
+#include "../observe/desk.h"
 #include "../observe/report.h"
 #include "../observe/xml.h"
 
@@ -20,31 +20,33 @@
 /* As glibc: huge blocks are in .hblkhd alone, and arena = uordblks + fordblks. What the
  * program holds counts as large as it may be used, whether it has been touched or not; what
  * it does not hold counts if it is in memory. */
-EXPORT struct mallinfo2 mallinfo2(void) {
-  census_t census;
-  hak_stats_t stats;
-  hak_account_t account;
-  census_take(&census, true);
-  stats_from(&census, &stats);
-  account_from(&census, &account);
-  size_t live = stats.live > stats.huge_bytes ? stats.live - stats.huge_bytes : 0;
-  size_t beside = account.resident - account.resident_live;
+static void tell(desk_t *desk, void *told) {
+  const hak_stats_t *stats = &desk->stats;
+  const hak_account_t *account = &desk->account;
+  size_t live = stats->live > stats->huge_bytes ? stats->live - stats->huge_bytes : 0;
+  size_t beside = account->resident - account->resident_live;
   size_t cached_count = 0, free_count = 0;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    cached_count += census.classes[c].cached;
-    free_count += census.classes[c].free;
+    cached_count += desk->census.classes[c].cached;
+    free_count += desk->census.classes[c].free;
   }
-  return (struct mallinfo2){
+  *(struct mallinfo2 *)told = (struct mallinfo2){
       .arena = live + beside,
       .ordblks = free_count,
       .smblks = cached_count,
-      .hblks = census.huge_count,
-      .hblkhd = stats.huge_bytes,
-      .fsmblks = stats.cached,
+      .hblks = desk->census.huge_count,
+      .hblkhd = stats->huge_bytes,
+      .fsmblks = stats->cached,
       .uordblks = live,
       .fordblks = beside,
-      .keepcost = account.resident_dirty,
+      .keepcost = account->resident_dirty,
   };
+}
+
+EXPORT struct mallinfo2 mallinfo2(void) {
+  struct mallinfo2 info;
+  desk_work(tell, &info);
+  return info;
 }
 
 EXPORT struct mallinfo mallinfo(void) {

@@ -87,5 +87,6 @@ __attribute__((constructor(101))) static void start(void) {
 __attribute__((destructor(101))) static void finish(void) {
   thread_flush();
   record_finish();
-  report_at_exit();
+  /* A second copy of the library, behind one that serves the program, has nothing to tell. */
+  if (report_is_wanted() && (arena_is_ready() || life_serves_malloc == NULL || life_serves_malloc())) report_at_exit();
 }

@@ -1,5 +1,5 @@
 /*
- * What is done around a fork, for who forks without handlers.
+ * What is done around a fork, for who forks without handlers; and whose process it is.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,6 +15,9 @@ HAK_C_BEGIN
 void life_before_fork(void);
 void life_after_fork_in_parent(void);
 void life_after_fork_in_child(void);
+
+/* Whether the program's malloc is this library's. In the shared library alone: elsewhere whoever links it knows. */
+bool life_serves_malloc(void) __attribute__((weak, visibility("hidden")));
 
 HAK_C_END
 #endif

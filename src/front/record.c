@@ -3,6 +3,7 @@
 
 #include "../arena/metadata.h"
 #include "../os/os.h"
+#include "../support/config.h"
 
 #include <errno.h>
 #include <string.h>
@@ -262,6 +263,8 @@ void record_lone(void *block, size_t bytes) {
 enum { NAP_MS = 2 };
 void record_finish(void) {
   if (record_mean() == 0 || record_now() == NULL) return;
+  /* Nobody has ever read, nor has whoever started the process said that he will. */
+  if (atomic32_load_relaxed(&record_control.beat) == 0 && config()->sample_parent == 0) return;
   atomic32_store_release(&is_ending, 1);
   /* The second beat from now is of a round that has begun after this was said. */
   uint32_t beat = atomic32_load_relaxed(&record_control.beat);

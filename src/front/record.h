@@ -97,7 +97,7 @@ void record_freed(void *block);
 /* A block that comes from no magazine, or has become larger or smaller: a sample by chance. */
 void record_lone(void *block, size_t bytes);
 
-/* Waits a little until all is read. */
+/* Waits a little until all is read, if somebody reads. */
 void record_finish(void);
 /* Nobody reads what a forked child has to say. */
 void record_after_fork(void);

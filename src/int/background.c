@@ -186,10 +186,11 @@ static void notice_bare_child(void) {
   }
 }
 
-/* Not where the program has confined itself: it would make calls when the program expects none. Whose filter was there
+/* Not where nobody has allocated, as in a second copy of the library behind one that serves the program. Nor where the
+ * program has confined itself: it would make calls when the program expects none. Whose filter was there
  * before the program, as a container's, lets it start threads and give memory back, or there would be none just now. */
 static bool may_start(void) {
-  if (config()->over_time != OVER_TIME_ON || os_has_confined_itself()) return false;
+  if (config()->over_time != OVER_TIME_ON || !arena_is_ready() || os_has_confined_itself()) return false;
   notice_bare_child();
   return atomic32_load_seq(&background.runs) == 0 && !was_refused_lately();
 }

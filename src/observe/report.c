@@ -158,8 +158,9 @@ static HAK_COLD void write_file(const char *pattern) {
   if (file.error != 0) os_warn("HAKMEM_STATS_FILE='%s' cannot be written: %s", pattern, strerror(file.error));
 }
 
+bool report_is_wanted(void) { return config()->report != REPORT_NONE || config()->stats_file != NULL; }
+
 void report_at_exit(void) {
-  if (config()->report == REPORT_NONE && config()->stats_file == NULL) return;
   os_hold_t hold = os_hold_write_signals();
   if (config()->report != REPORT_NONE) report_print(config()->report == REPORT_CLASSES);
   if (config()->stats_file != NULL) write_file(config()->stats_file);

@@ -12,7 +12,8 @@ HAK_C_BEGIN
 
 /* The readable report, on standard error. `classes`: with a table of the size classes. */
 void report_print(bool classes);
-/* What HAKMEM_STATS and HAKMEM_STATS_FILE ask for. */
+/* Whether HAKMEM_STATS or HAKMEM_STATS_FILE asks for something, and that. */
+bool report_is_wanted(void);
 void report_at_exit(void);
 
 HAK_C_END

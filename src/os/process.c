@@ -130,7 +130,27 @@ void os_let_write_signals_go(const os_hold_t *hold) {
 }
 
 void os_write_stderr(const char *text, size_t bytes) { os_write_all(STDERR_FILENO, text, bytes); }
+/* The number behind the name of a directory of descriptors, or -1. */
+static int descriptor_in(const char *path, const char *directory) {
+  size_t length = strlen(directory);
+  if (strncmp(path, directory, length) != 0 || path[length] == '\0') return -1;
+  int number = 0;
+  for (const char *digit = path + length; *digit != '\0'; digit++) {
+    if (*digit < '0' || *digit > '9' || number > 99999) return -1;
+    number = number * 10 + (*digit - '0');
+  }
+  return number;
+}
+/* Which of the process's own descriptors a name means; -1: none. */
+static int descriptor_named(const char *path) {
+  if (strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
+  if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
+  int number = descriptor_in(path, "/dev/fd/");
+  return number >= 0 ? number : descriptor_in(path, "/proc/self/fd/");
+}
 int os_open_for_writing(const char *path) {
+  int own = descriptor_named(path);
+  if (own >= 0) return (int)syscall(SYS_fcntl, own, F_DUPFD_CLOEXEC, 0); /* with its place in the file */
   return (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 int os_open_for_reading(const char *path) {

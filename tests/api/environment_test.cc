@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -217,6 +218,27 @@ TEST_F(Environment, ABrokenPipeForTheReportIsHarmless) {
   /* What is the program's own does end it. */
   outcome = hak_test::run({"bash", "-c", "(sleep 0.2; exec yes) | true; exit ${PIPESTATUS[0]}"});
   EXPECT_TRUE(outcome.exited_with(128 + SIGPIPE)) << outcome.describe();
+}
+
+/* What the program writes there stays, before and after: stdio's buffers are written after us. */
+TEST_F(Environment, TheFileMayBeStandardOutput) {
+  const std::string file = directory_ + "/out", to_file = "exec \"$0\" \"$@\" >" + file;
+  Outcome outcome = run_by_bash(to_file, "HAKMEM_STATS_FILE=/dev/stdout");
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  const std::string content = content_of(file);
+  EXPECT_EQ(content.rfind("{\"version\"", 0), 0u) << content;
+  EXPECT_EQ(content.substr(content.size() - 5), "}\nok\n") << content;
+}
+
+/* As with a program that was made to preload the library, under one that is preloaded for the whole session. */
+TEST_F(Environment, ASecondCopyOfTheLibraryHasNothingToTell) {
+  const std::string second = directory_ + "/libsecond.so", file = directory_ + "/stats";
+  std::filesystem::copy_file(HELPER_hakmem_shared, second);
+  Outcome outcome = hak_test::run({HELPER_allocating_program}, {"LD_PRELOAD=" HELPER_hakmem_shared ":" + second,
+                                                                "HAKMEM_STATS=1", "HAKMEM_STATS_FILE=" + file});
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(lines_with(outcome.err, ", process "), 1u) << outcome.err;
+  EXPECT_EQ(content_of(file).find("\"reserved\": 0,"), std::string::npos) << "the idle copy has written it";
 }
 
 /* /dev/full: every write fails. */

@@ -15,6 +15,7 @@ static void *end(void *reports) {
 #if defined(__GLIBC__)
   if (reports != NULL) {
     malloc_stats();
+    if (mallinfo2().uordblks == 0) exit(1);
     if (malloc_info(0, stdout) != 0) exit(1);
   }
 #else

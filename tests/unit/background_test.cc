@@ -52,6 +52,9 @@ class Waiting {
   std::thread thread_;
 };
 
+/* It is not started where nobody has allocated. */
+void allocate_once() { hak_free(hak_malloc(16)); }
+
 /* Waits without using the allocator, until it is so twice in a row: what is being purged counts for nothing
  * meanwhile. */
 template <typename Done> bool comes_true(Done done) {
@@ -340,6 +343,7 @@ TEST(Background, EndsWhereTheProgramHasConfinedItself) {
 }
 
 TEST(Background, IsStartedOnce) {
+  allocate_once();
   if (os_thread_count() == 0) GTEST_SKIP() << "nobody says how many threads there are";
   Waiting another([] {});
   uint32_t before = os_thread_count();
@@ -349,8 +353,19 @@ TEST(Background, IsStartedOnce) {
   EXPECT_TRUE(comes_true([=] { return os_thread_count() == before + 1; })) << os_thread_count();
 }
 
+/* As in a second copy of the library, behind one that serves the program. */
+TEST(Background, IsNotStartedWhereNobodyHasAllocated) {
+  Waiting another([] {});
+  background_start([](pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) { return 0; });
+  EXPECT_FALSE(background_runs());
+  allocate_once();
+  background_start([](pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) { return 0; });
+  EXPECT_TRUE(background_runs());
+}
+
 /* A program at its limit of threads: it is told, and tried again later, not at each thread. */
 TEST(Background, ThatCannotBeStartedIsTold) {
+  allocate_once();
   Waiting another([] {});
   const auto refused = [] {
     hak_stats_t stats;
@@ -370,6 +385,7 @@ TEST(Background, ThatCannotBeStartedIsTold) {
 /* The C library allocates for the start of a thread, and that may find what another thread has freed twice. A program
  * whose handler of SIGABRT jumps away has a background thread all the same. */
 TEST(Background, IsStartedBeforeAMistakeIsReported) {
+  allocate_once();
   static sigjmp_buf escape;
   static bool is_started;
   Waiting another([] {});
@@ -390,6 +406,7 @@ TEST(Background, IsStartedBeforeAMistakeIsReported) {
 
 /* As after a fork without handlers: the child's first thread brings it back, once. */
 TEST(Background, IsStartedInAChildOfABareClone) {
+  allocate_once();
   static std::atomic<int> started;
   const auto starts = [](pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) { return started++, 0; };
   background_start(starts);

@@ -125,6 +125,19 @@ INSTANTIATE_TEST_SUITE_P(
                     std::tuple(std::vector<Site>{{4096, 4}, {32768, 3}, {131072, 2}}, 12000, false),
                     std::tuple(std::vector<Site>{{262144, 1}, {393216, 2}, {2097152, 1}}, 20000, true)));
 
+/* A program that keeps samples for whoever may come does not wait for him at its end. */
+TEST(Sample, NobodyIsWaitedForWhoHasNeverRead) {
+  Wanted wanted(4096);
+  in_thread([] { hak_free(hak_malloc(1 << 20)); });
+  ASSERT_NE(variable("sample.event_count"), 0u);
+  record_finish();
+  EXPECT_EQ(variable("sample.is_ending"), 0u);
+  Reader reader;
+  reader.drain();
+  record_finish();
+  EXPECT_EQ(variable("sample.is_ending"), 1u);
+}
+
 /* Every free of a sample is told, whoever frees, and no other. */
 TEST(Sample, FreesAreTold) {
   Wanted wanted(4096);

@@ -10,6 +10,8 @@
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE 1
+#include "deepbind.h"
+
 #include "address.h"
 #include "life.h"
 
@@ -34,21 +36,32 @@ static uintptr_t look_up(void) {
   return found != (void *)dlopen ? (uintptr_t)found : 0;
 }
 
-/* Whether the program's malloc is ours: not where we came with a plug-in. It is tried, as its address does not say so
- * where a program has an entry of its own for it, or another library comes between. */
-static bool serves_program(open_fn *next) {
-  void *program = next(NULL, RTLD_LAZY);
-  if (program == NULL) return false;
-  void *(*allocate)(size_t) = (void *(*)(size_t))dlsym(program, "malloc");
-  void (*release)(void *) = (void (*)(void *))dlsym(program, "free");
-  bool serves = false;
-  if (allocate != NULL && release != NULL) {
-    void *block = allocate(1);
-    serves = address_is_owned(block);
-    release(block);
-  }
+static uintptr_t next(void) {
+  uintptr_t found = atomic64_load_relaxed(&next_open);
+  if (found != 0) return found;
+  found = look_up();
+  atomic64_store_relaxed(&next_open, found);
+  return found;
+}
+
+/* It is tried, as the address of the program's malloc does not say whose it is where a program has an entry of its own
+ * for it, or another library comes between. */
+static bool gives_ours(void *program) {
+  void *(*allocate)(size_t) = (void *(*)(size_t))dlsym_next(program, "malloc");
+  void (*release)(void *) = (void (*)(void *))dlsym_next(program, "free");
+  if (allocate == NULL || release == NULL) return false;
+  void *block = allocate(1);
+  bool is_ours = address_is_owned(block);
+  release(block);
+  return is_ours;
+}
+
+void *deepbind_served_program(void) {
+  open_fn *open = (open_fn *)next();
+  void *program = open != NULL ? open(NULL, RTLD_LAZY) : NULL;
+  if (program == NULL || gives_ours(program)) return program;
   dlclose(program);
-  return serves;
+  return NULL;
 }
 
 /* Where a call of dlopen goes, and with which mode. 0: nowhere. Both come in registers. */
@@ -59,15 +72,12 @@ typedef struct {
 
 route_t deepbind_route(int mode) __attribute__((used, visibility("hidden")));
 route_t deepbind_route(int mode) {
-  uintptr_t next = atomic64_load_relaxed(&next_open);
-  if (next == 0) {
-    next = look_up();
-    atomic64_store_relaxed(&next_open, next);
-  }
-  if ((mode & RTLD_DEEPBIND) != 0 && next != 0 && serves_program((open_fn *)next)) {
+  void *program = (mode & RTLD_DEEPBIND) != 0 ? deepbind_served_program() : NULL;
+  if (program != NULL) {
     mode &= ~RTLD_DEEPBIND;
+    dlclose(program);
   }
-  return (route_t){next, mode};
+  return (route_t){next(), mode};
 }
 
 /* The next dlopen looks at its return address: where the caller lies decides about RUNPATH, $ORIGIN and the namespace.

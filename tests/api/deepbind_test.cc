@@ -59,6 +59,46 @@ TEST_P(Deepbind, AndSoDoItsConstructors) {
 INSTANTIATE_TEST_SUITE_P(Modes, Deepbind, testing::Values(RTLD_NOW | RTLD_LOCAL, RTLD_LAZY | RTLD_GLOBAL),
                          [](auto &mode) { return mode.param == RTLD_NOW ? "Now" : "Lazy"; });
 
+/* Interpreters' foreign functions ask the C library itself. */
+TEST(Dlsym, OfTheCLibraryFindsTheProgramsMalloc) {
+  void *library = expect_opened(dlopen("libc.so.6", RTLD_LAZY));
+  for (const char *name :
+       {"malloc", "free", "calloc", "realloc", "posix_memalign", "malloc_usable_size", "malloc_trim"})
+    EXPECT_EQ(dlsym(library, name), dlsym(RTLD_DEFAULT, name)) << name;
+  auto *library_strdup = find<char *(const char *)>(library, "strdup");
+  find<void(void *)>(library, "free")(library_strdup("a block of the program's"));
+  void *block = find<void *(std::size_t)>(library, "malloc")(100);
+  EXPECT_TRUE(hak_owns(block));
+  std::free(block);
+  dlclose(library);
+}
+TEST(Dlsym, IsOtherwiseAsItIs) {
+  void *library = expect_opened(dlopen("libc.so.6", RTLD_LAZY));
+  EXPECT_EQ(dlsym(library, "getenv"), dlsym(RTLD_DEFAULT, "getenv"));
+  (void)dlerror();
+  EXPECT_EQ(dlsym(library, "no_such_function"), nullptr);
+  const char *error = dlerror();
+  ASSERT_NE(error, nullptr);
+  EXPECT_NE(std::strstr(error, "no_such_function"), nullptr) << error;
+  EXPECT_EQ(dlerror(), nullptr);
+  dlclose(library);
+  /* That of a namespace of its own has a heap of its own. */
+  void *apart = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_LAZY);
+  if (apart == nullptr) GTEST_SKIP() << dlerror();
+  void *block = find<void *(std::size_t)>(apart, "malloc")(100);
+  EXPECT_FALSE(hak_owns(block));
+  find<void(void *)>(apart, "free")(block);
+  dlclose(apart);
+}
+/* What comes next depends on who asks: behind this program it is the library's, behind the library the C library's. */
+TEST(Dlsym, SeesItsCaller) {
+  for (const char *name : {"malloc", "dlopen", "dlsym"}) {
+    void *next = dlsym(RTLD_NEXT, name);
+    EXPECT_NE(next, nullptr);
+    EXPECT_EQ(next, dlsym(RTLD_DEFAULT, name)) << name;
+  }
+}
+
 /* A name without a folder is looked for where the library says that calls. */
 TEST(Dlopen, LooksWhereItsCallerSays) {
   const char *file = "libdeep_inner.so";

@@ -13,8 +13,8 @@ const MALLOC: [&str; 3] = ["api/libc.c", "api/info.c", "api/mallopt.c"];
 const BACKGROUND: &str = "api/threads.c";
 /// C++'s operators: those of the C++ library call malloc.
 const OPERATORS: &str = "api/operators.c";
-/// dlopen, for programs that know nothing of hakmem.
-const DEEPBIND: &str = "api/deepbind.c";
+/// dlopen and dlsym, for programs that know nothing of hakmem.
+const LOADER: [&str; 2] = ["api/deepbind.c", "api/dlsym.c"];
 
 const FLAGS: [&str; 11] = [
     "-std=gnu17",
@@ -104,7 +104,7 @@ fn sources(root: &Path) -> Result<Vec<PathBuf>, String> {
     let wanted = |path: &Path| {
         let name = path.strip_prefix(root).unwrap_or(path);
         !(name == Path::new(OPERATORS)
-            || name == Path::new(DEEPBIND)
+            || LOADER.iter().any(|left_out| name == Path::new(left_out))
             || !feature("MALLOC") && MALLOC.iter().any(|file| name == Path::new(file))
             || (!feature("BACKGROUND") || is_static) && name == Path::new(BACKGROUND))
     };

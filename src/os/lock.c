@@ -99,8 +99,10 @@ static bool held_by_this_fork(void) {
   return HAK_UNLIKELY(holder != 0) && holder == the_thread_number;
 }
 
-void gate_enter(hak_gate_t *gate) {
-  if (!held_by_this_fork()) lock_acquire(&gate->lock);
+bool gate_enter(hak_gate_t *gate) {
+  if (held_by_this_fork()) return false;
+  lock_acquire(&gate->lock);
+  return true;
 }
 /* A try a millisecond, of which `tries` are left. It sleeps, but never on the lock's word: a wake-up there is
  * meant for one that waits until it has the lock, and would be lost. */

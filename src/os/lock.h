@@ -78,7 +78,8 @@ typedef struct {
   hak_lock_t lock;
 } hak_gate_t;
 
-void gate_enter(hak_gate_t *gate);
+/* false: the calling thread forks, and passes: another thread may be behind the gate. */
+bool gate_enter(hak_gate_t *gate);
 /* The same without sleeping. false: somebody has been behind it for longer than a thread that runs
  * is, or the calling thread is. For what can be done otherwise, or later. */
 bool gate_enter_soon(hak_gate_t *gate);

@@ -171,7 +171,7 @@ region_cache_t *cache_bind(uint64_t handle) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return NULL;
   /* Before there are caches of this process's in the list: those of the parent's are told by being there. */
-  if (HAK_UNLIKELY(region->has_forked) && !region->is_lost) cache_reap(region);
+  if (region_has_forked(region) && !region->is_lost) cache_reap(region);
   link(region, cache);
   atomic64_store_relaxed(&cache->handle, handle);
   units_leave(region);
@@ -205,7 +205,7 @@ void cache_thread_ends(void) {
 
 void cache_reap(region_t *region) {
   units_forget_coming(region);
-  region->has_forked = false;
+  region->forks = registry_forks;
   for (region_cache_t *cache = region->caches, *next; cache != NULL; cache = next) {
     next = cache->next;
     if (cache->thread == registry_forker()) continue; /* it lives, whoever has come first */

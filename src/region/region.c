@@ -24,7 +24,7 @@ static region_t *enter(uint64_t handle, bool *is_lost) {
   region_t *region = registry_enter(handle);
   *is_lost = region != NULL && region->is_lost;
   if (HAK_LIKELY(!*is_lost)) {
-    if (region != NULL && HAK_UNLIKELY(region->has_forked)) cache_reap(region);
+    if (region != NULL && region_has_forked(region)) cache_reap(region);
     return region;
   }
   registry_leave(region);
@@ -172,7 +172,7 @@ static HAK_NOINLINE void free_slowly(void *block, uint32_t number, unsigned size
     return;
   }
   if (HAK_LIKELY(!region->is_lost)) {
-    if (HAK_UNLIKELY(region->has_forked)) cache_reap(region);
+    if (region_has_forked(region)) cache_reap(region);
     if (cache == NULL || !cache_is_of(cache, atomic64_load_relaxed(&region->handle))) {
       blocks_put(region, size_class, block);
     } else {
@@ -239,7 +239,7 @@ region_result_t region_destroy(uint64_t handle) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return REGION_GONE;
   bool is_lost = region->is_lost;
-  if (region->has_forked && !is_lost) cache_reap(region);
+  if (region_has_forked(region) && !is_lost) cache_reap(region);
   unit_t runs = region->runs, going = region->going; /* what the reaping has emptied is going already */
   cache_forsake_all(region);
   atomic64_store_release(&region->handle, 0); /* pairs with the acquire in registry_enter */
@@ -260,7 +260,7 @@ void region_release_empty(void) {
     region_t *region = registry_enter_number(number);
     if (region == NULL) continue;
     if (HAK_LIKELY(!region->is_lost)) {
-      if (HAK_UNLIKELY(region->has_forked)) cache_reap(region);
+      if (region_has_forked(region)) cache_reap(region);
       blocks_release_empty(region);
     }
     units_leave(region);

@@ -8,6 +8,8 @@
 
 hak_gate_t registry_gate;
 hak_gate_t region_gates[REGION_GATES];
+atomic64 region_inside[REGION_GATES];
+uint32_t registry_forks;
 
 enum { PAGE_RECORDS = 256, PAGES = (REGIONS_MOST + PAGE_RECORDS) / PAGE_RECORDS };
 
@@ -62,15 +64,19 @@ static region_t *take_record(uint64_t *generation) {
   return region;
 }
 
-/* The stores in between are seen by a forked child only with this one, see docs/design.md ("Fork"). */
+/* The stores in between are seen by a forked child only with this one, see docs/design.md ("Fork"). A thread that
+ * forks, and passes, is in the child as well, and leaves the word to who may be behind the gate. */
 static void enter(region_t *region) {
-  gate_enter(registry_gate_of(region->number));
-  atomic32_store_relaxed(&region->busy, thread_number());
+  if (gate_enter(registry_gate_of(region->number)))
+    atomic64_store_relaxed(&region_inside[region->number % REGION_GATES],
+                           region_inside_word(region->number, thread_number()));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 void registry_leave(region_t *region) {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  atomic32_store_relaxed(&region->busy, 0);
+  atomic64 *inside = &region_inside[region->number % REGION_GATES];
+  if (atomic64_load_relaxed(inside) == region_inside_word(region->number, thread_number()))
+    atomic64_store_relaxed(inside, 0);
   gate_leave(registry_gate_of(region->number));
 }
 
@@ -87,6 +93,7 @@ uint64_t registry_new(size_t limit_bytes) {
   uint32_t number = region->number;
   size_t until_slabs = offsetof(region_t, is_lost);
   memset((char *)region + until_slabs, 0, sizeof *region - until_slabs);
+  region->forks = registry_forks;
   registry_set_limit(region, limit_bytes);
   uint64_t handle = generation << 16 | number;
   /* Release: who sees it instead of the 0 before it knows as much of the region that was destroyed. */
@@ -128,15 +135,13 @@ uint32_t registry_forker(void) { return registry.forker; }
 
 void registry_after_fork(void) {
   registry.forker = thread_number();
-  for (uint32_t number = 1; number <= registry_made(); number++) {
-    region_t *region = registry_record(number);
-    /* Not written to: a page that is not need not be copied. registry_new makes the record anew. */
-    if (atomic64_load_relaxed(&region->handle) == 0) continue;
-    uint32_t busy = atomic32_load_relaxed(&region->busy);
-    if (busy != 0 && busy != thread_number()) {
-      region->is_lost = true;
-      atomic32_store_relaxed(&region->busy, 0);
-    }
-    region->has_forked = true;
+  registry_forks++;
+  for (unsigned gate = 0; gate < REGION_GATES; gate++) {
+    uint64_t word = atomic64_load_relaxed(&region_inside[gate]);
+    if (word == 0 || word >> 32 == thread_number()) continue;
+    atomic64_store_relaxed(&region_inside[gate], 0);
+    region_t *region = registry_record((uint32_t)word);
+    /* Without a handle it was being made or destroyed: registry_new makes the record anew. */
+    if (atomic64_load_relaxed(&region->handle) != 0) region->is_lost = true;
   }
 }

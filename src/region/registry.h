@@ -24,13 +24,15 @@ enum { REGION_GATES = 16 };
 extern hak_gate_t registry_gate; /* numbers and records; never held together with those below */
 extern hak_gate_t region_gates[REGION_GATES];
 HAK_INLINE hak_gate_t *registry_gate_of(uint32_t number) { return &region_gates[number % REGION_GATES]; }
+/* Of each gate, who is behind it and in which region; 0: nobody. Read by a forked child. */
+extern atomic64 region_inside[REGION_GATES];
+HAK_INLINE uint64_t region_inside_word(uint32_t number, uint32_t thread) { return (uint64_t)thread << 32 | number; }
 
 typedef struct region {
   atomic64 handle; /* 0: there is none of that number; changed inside the region */
-  atomic32 busy;   /* the number of the thread that is inside. Read by a forked child */
   uint32_t number;
   bool is_lost;             /* in this child: another thread was inside when the process was forked */
-  bool has_forked;          /* caches of threads may be among `caches` that this child has not      */
+  uint32_t forks;           /* registry_forks when the caches were all of threads of this process   */
   struct region *next_free; /* of those without a region                                            */
   struct region_cache *caches;
   unit_t runs;                    /* all that the arena has given, linked by region.run_next           */
@@ -49,6 +51,11 @@ typedef struct region {
 enum { REGION_RECORD_BYTES = 1024 };
 static_assert(sizeof(region_t) <= REGION_RECORD_BYTES, "a record");
 
+/* How often this process and those before it were forked. Changed in a child, before it has a second thread. */
+extern uint32_t registry_forks;
+/* Whether caches of threads may be among the region's that this child has not. */
+HAK_INLINE bool region_has_forked(const region_t *region) { return HAK_UNLIKELY(region->forks != registry_forks); }
+
 HAK_INLINE uint32_t region_number(uint64_t handle) { return (uint32_t)(handle & UINT16_MAX); }
 
 /* A region without memory. 0: there is none to be had for its record, or all numbers are taken. */
@@ -64,7 +71,8 @@ void registry_leave(region_t *region);
 
 void registry_set_limit(region_t *region, size_t limit_bytes);
 
-/* In a forked child. */
+/* In a forked child. Looks at no region but those that somebody was inside: each is put in order by who enters it
+ * first there. Many are never used by a child, and to write to them all would copy the pages of all. */
 void registry_after_fork(void);
 /* The number of the thread that has forked this process: the only one that the child has, too. */
 uint32_t registry_forker(void);

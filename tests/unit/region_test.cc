@@ -13,6 +13,7 @@
 #include <region/units.h>
 
 #include <set>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -463,6 +464,17 @@ template <class Body> void expect_in_child(Body body) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
 }
+/* Another thread, which is not here, was inside the region. */
+void pretend_inside(const region_t *region) {
+  atomic64_store_relaxed(&region_inside[region->number % REGION_GATES],
+                         region_inside_word(region->number, thread_number() + 1000));
+}
+/* Pages that were copied, or touched for the first time. */
+long page_faults() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
 #define CHILD_EXPECT(condition) \
   if (!(condition)) return __LINE__ % 255 + 1
 }  // namespace
@@ -479,7 +491,7 @@ TEST_F(Region, AChildEmptiesTheCachesOfThreadsThatItHasNot) {
   expect_in_child([&] {
     CHILD_EXPECT(take(handle, 64) == mine); /* its own cache is as it was */
     region_t *region = registry_enter(handle);
-    CHILD_EXPECT(region->has_forked && region->caches != nullptr);
+    CHILD_EXPECT(region_has_forked(region) && region->caches != nullptr);
     registry_leave(region);
     region_figures_t now;
     CHILD_EXPECT(region_figures(handle, &now) == REGION_OK);
@@ -489,6 +501,22 @@ TEST_F(Region, AChildEmptiesTheCachesOfThreadsThatItHasNot) {
     CHILD_EXPECT(region_destroy(handle) == REGION_OK);
     return 0;
   });
+}
+
+/* Nor does fork take longer in it the more there are. */
+TEST_F(Region, AChildCopiesNoRecordsThatItDoesNotUse) {
+  std::vector<std::uint64_t> regions(4000);
+  for (std::uint64_t &each : regions) each = region_new(0);
+  pid_t child = fork();
+  if (child == 0) {
+    long faults = page_faults();
+    registry_after_fork();
+    _exit(page_faults() - faults > 100);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "pages of 4000 records were copied";
+  for (std::uint64_t each : regions) EXPECT_EQ(region_destroy(each), REGION_OK);
 }
 
 TEST_F(Region, AChildsThreadsDoNotTakeEachOthersCachesForTheParents) {
@@ -531,7 +559,7 @@ TEST_F(Region, TheListOfCachesThatAForkHasTornIsWholeForwards) {
   expect_in_child([&] {
     alarm(20); /* instead of going round and round */
     region_t *region = registry_record(region_number(handle));
-    atomic32_store_relaxed(&region->busy, thread_number() + 1000);
+    pretend_inside(region);
     registry_after_fork();
     region_cache_t *mine = cache_at(region_number(handle));
     Worker first, second;
@@ -554,7 +582,7 @@ TEST_F(Region, ARegionThatAForkHasTornIsLeftAlone) {
   void *lone = take(handle, 100000);
   expect_in_child([&] {
     region_t *region = registry_record(region_number(handle));
-    atomic32_store_relaxed(&region->busy, thread_number() + 1000); /* by a thread that is not here */
+    pretend_inside(region); /* by a thread that is not here */
     registry_after_fork();
     CHILD_EXPECT(region->is_lost);
     CHILD_EXPECT(result_of(handle, 200) == REGION_NO_MEMORY);

@@ -3,9 +3,9 @@
  * of the program ever lies.
  *
  * Sizes are powers of two from 64 bytes up; a freed array goes to a list of its
- * size and is never given back: what magazines need is bounded by the number of
- * threads that lived at once. Thread-safe: a gate of its own, inside
- * which no other is entered.
+ * size and serves the next that is wanted of that size alone: what magazines need is bounded by the number of
+ * threads that lived at once. Its address stays its own; its pages go back to the system with
+ * metadata_purge. Thread-safe: a gate of its own, inside which no other is entered.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -23,6 +23,11 @@ extern hak_gate_t metadata_gate;
  * contents are unspecified. NULL when there is no memory. */
 void *metadata_take(size_t bytes);
 void metadata_give(void *array, size_t bytes);
+
+/* Gives pages back to the system that lie in freed arrays of a page or more alone. Returns the bytes, which may not all
+ * have been resident. No gate is held across calls to the system: what is on its way is to be had a moment later, or, by
+ * a child that is forked then, not at all. */
+size_t metadata_purge(void);
 
 /* Writable memory for the thread heap records at [index * bytes, …) of their
  * part of the window, zero. NULL when there is no memory, or something of the

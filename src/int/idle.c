@@ -58,7 +58,7 @@ static size_t yields(size_t freed_bytes) {
 
 /* A thread may have caches of regions, and nothing else. */
 size_t idle(void) {
-  size_t bytes = region_thread_flush();
+  size_t bytes = region_thread_idle();
   bytes += give_heap();
   arena_yield(yields(bytes));
   bell_ring(); /* slabs of others may have got blocks back */

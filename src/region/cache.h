@@ -6,8 +6,11 @@
  * a thread finds it by the region's number in a small table, where two regions may want
  * the same place: then the cache goes from one to the other. Who destroys a region does not
  * touch its caches, but for their handles: what lies in them is never handed out again, and
- * the thread begins anew with each. A thread that goes on with a region while another one destroys it, which
+ * the thread begins anew with each. Not even those, of caches of threads that a forked child has not. A thread that goes on with a region while another one destroys it, which
  * it must not, gets blocks that are gone; caches and regions stay in order.
+ *
+ * Tables are linked, so that what a thread leaves that ends unseen (it used its first region in the last round of its
+ * destructors) is found by threads that need a cache, and what a child's parent's threads had, too.
  *
  *   slots of a class:  NULL  oldest … newest            top == limit: full
  *                                     ^ top
@@ -28,12 +31,14 @@ enum {
   CACHE_BYTES = 16 * 1024,
   CACHE_SLOTS = 1809,
   CACHE_MOST_BLOCKS = 64, /* of a class */
+  CACHE_REAPS = 2,        /* of threads that are gone, in one call of many */
 };
 
 typedef struct region_cache {
-  atomic64 handle; /* cache_unbound's: not bound. Changed inside the region    */
-  uint32_t thread; /* its number */
+  atomic64 handle;        /* cache_unbound's: not bound. Changed inside the region    */
+  uint32_t thread, forks; /* its number; registry_forks when the cache was made */
   struct region_cache *previous, *next;
+  uint64_t open[(MID_CLASS_END + 63) / 64]; /* a bit of each magazine that has slots: the others need no look */
   void **top[MID_CLASS_END], **limit[MID_CLASS_END];
   void *slots[]; /* CACHE_SLOTS */
 } region_cache_t;
@@ -76,6 +81,8 @@ size_t cache_bytes(const region_cache_t *cache);
 region_cache_t *cache_bind(uint64_t handle);
 /* Sends home what the calling thread's caches hold. Returns the bytes. */
 size_t cache_flush_all(void);
+/* The same, and gives the caches' memory back: the thread has none until it needs one again. */
+size_t cache_drop_all(void);
 /* The same for good. */
 void cache_thread_ends(void);
 bool cache_thread_has_any(void);
@@ -90,9 +97,13 @@ void cache_open(region_cache_t *cache, unsigned size_class);
 /* Sends the `count` oldest blocks home. */
 void cache_flush(region_t *region, region_cache_t *cache, unsigned size_class, size_t count);
 size_t cache_flush_whole(region_t *region, region_cache_t *cache);
-/* In a forked child, done by the first who comes, and before any cache is bound to the region there: sends
- * home what caches of threads hold that it has not, and forgets what they were fetching. */
+/* In a forked child, done by those who come first: sends home what caches of threads hold that it has not, some at a
+ * time or all, and forgets what they were fetching. */
 void cache_reap(region_t *region);
+void cache_reap_all(region_t *region);
+HAK_INLINE void cache_reap_if_forked(region_t *region) {
+  if (region_has_forked(region)) cache_reap(region);
+}
 /* The region is being destroyed. */
 void cache_forsake_all(region_t *region);
 

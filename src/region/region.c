@@ -24,7 +24,7 @@ static region_t *enter(uint64_t handle, bool *is_lost) {
   region_t *region = registry_enter(handle);
   *is_lost = region != NULL && region->is_lost;
   if (HAK_LIKELY(!*is_lost)) {
-    if (region != NULL && region_has_forked(region)) cache_reap(region);
+    if (region != NULL) cache_reap_if_forked(region);
     return region;
   }
   registry_leave(region);
@@ -59,6 +59,7 @@ static void *refill(region_t *region, region_cache_t *cache, unsigned size_class
 /* Everything that the calling thread can give up of a region that has no room. */
 static void squeeze(region_t *region, region_cache_t *cache) {
   if (cache != NULL) cache_flush_whole(region, cache);
+  cache_reap_all(region);
   blocks_release_empty(region);
 }
 
@@ -172,7 +173,7 @@ static HAK_NOINLINE void free_slowly(void *block, uint32_t number, unsigned size
     return;
   }
   if (HAK_LIKELY(!region->is_lost)) {
-    if (region_has_forked(region)) cache_reap(region);
+    cache_reap_if_forked(region);
     if (cache == NULL || !cache_is_of(cache, atomic64_load_relaxed(&region->handle))) {
       blocks_put(region, size_class, block);
     } else {
@@ -239,15 +240,14 @@ region_result_t region_destroy(uint64_t handle) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return REGION_GONE;
   bool is_lost = region->is_lost;
-  if (region_has_forked(region) && !is_lost) cache_reap(region);
-  unit_t runs = region->runs, going = region->going; /* what the reaping has emptied is going already */
+  unit_t runs = region->runs;
   cache_forsake_all(region);
   atomic64_store_release(&region->handle, 0); /* pairs with the acquire in registry_enter */
-  region->runs = region->going = 0;
+  region->runs = 0;
   registry_leave(region);
   error_settle();
   if (is_lost) return REGION_OK; /* what it has stays, and so does its number */
-  size_t units = units_give_all(runs) + units_give_all(going);
+  size_t units = units_give_all(runs);
   registry_drop(region);
   arena_relieve(units);
   return REGION_OK;
@@ -255,13 +255,14 @@ region_result_t region_destroy(uint64_t handle) {
 
 /* Runs go to the arena after each region is left; the next threads to use one have its gate meanwhile. */
 void region_release_empty(void) {
-  for (uint32_t number = 1; number <= registry_made(); number++) {
+  for (uint32_t number = registry_next_untidy(0); number != 0; number = registry_next_untidy(number)) {
     if (gate_is_mine(registry_gate_of(number))) continue; /* a handler has interrupted the thread there */
     region_t *region = registry_enter_number(number);
     if (region == NULL) continue;
     if (HAK_LIKELY(!region->is_lost)) {
-      if (region_has_forked(region)) cache_reap(region);
+      cache_reap_all(region);
       blocks_release_empty(region);
+      region->is_tidy = true;
     }
     units_leave(region);
   }

@@ -82,8 +82,10 @@ region_result_t region_figures(uint64_t handle, region_figures_t *figures);
 
 /* ---- Threads and forks ------------------------------------------------------------*/
 
-/* The calling thread's caches go home; at its end for good. Returns the bytes. */
+/* The calling thread's caches go home; with their memory, where it will not need them soon; at its end for good.
+ * Returns the bytes. */
 HAK_INLINE size_t region_thread_flush(void) { return cache_flush_all(); }
+HAK_INLINE size_t region_thread_idle(void) { return cache_drop_all(); }
 HAK_INLINE void region_thread_ends(void) { cache_thread_ends(); }
 
 HAK_C_END

@@ -34,6 +34,29 @@ region_t *registry_record(uint32_t number) {
   return page != NULL ? (region_t *)(uintptr_t)atomic64_load_acquire(&page[number % PAGE_RECORDS]) : NULL;
 }
 
+/* A bit of each number: see registry_next_untidy. Each is changed inside its region. Relaxed: hints. So that who
+ * has no memory does not enter thousands of regions in vain, each time. */
+static atomic64 untidy[REGIONS_MOST / 64 + 1] HAK_RARELY_USED;
+
+static void note_untidy(const region_t *region) {
+  atomic64 *word = &untidy[region->number / 64];
+  uint64_t bit = (uint64_t)1 << region->number % 64;
+  bool was = (atomic64_load_relaxed(word) & bit) != 0, is = region->taken_units != 0 && !region->is_tidy;
+  if (atomic64_load_relaxed(&region->handle) == 0) is = false;
+  if (HAK_LIKELY(was == is)) return;
+  if (is) atomic64_or_relaxed(word, bit);
+  else atomic64_and_relaxed(word, ~bit);
+}
+
+uint32_t registry_next_untidy(uint32_t number) {
+  uint32_t next = number + 1, words = registry_made() / 64 + 1;
+  for (uint32_t at = next / 64; at < words; at++) {
+    uint64_t bits = atomic64_load_relaxed(&untidy[at]) & (at == next / 64 ? UINT64_MAX << next % 64 : UINT64_MAX);
+    if (bits != 0) return at * 64 + (uint32_t)__builtin_ctzll(bits);
+  }
+  return 0;
+}
+
 /* ---- Making and dropping --------------------------------------------------------*/
 
 static region_t *make_record(void) {
@@ -71,8 +94,10 @@ static void enter(region_t *region) {
     atomic64_store_relaxed(&region_inside[region->number % REGION_GATES],
                            region_inside_word(region->number, thread_number()));
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  region->is_tidy = false;
 }
 void registry_leave(region_t *region) {
+  note_untidy(region);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   atomic64 *inside = &region_inside[region->number % REGION_GATES];
   if (atomic64_load_relaxed(inside) == region_inside_word(region->number, thread_number()))
@@ -136,6 +161,8 @@ uint32_t registry_forker(void) { return registry.forker; }
 void registry_after_fork(void) {
   registry.forker = thread_number();
   registry_forks++;
+  /* What is in caches of threads that the child has not is to be had now. */
+  for (uint32_t at = 0; at <= registry_made() / 64; at++) atomic64_store_relaxed(&untidy[at], UINT64_MAX);
   for (unsigned gate = 0; gate < REGION_GATES; gate++) {
     uint64_t word = atomic64_load_relaxed(&region_inside[gate]);
     if (word == 0 || word >> 32 == thread_number()) continue;

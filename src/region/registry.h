@@ -21,7 +21,7 @@
 HAK_C_BEGIN
 
 enum { REGION_GATES = 16 };
-extern hak_gate_t registry_gate; /* numbers and records; never held together with those below */
+extern hak_gate_t registry_gate; /* numbers, records and tables of caches; never held together with those below */
 extern hak_gate_t region_gates[REGION_GATES];
 HAK_INLINE hak_gate_t *registry_gate_of(uint32_t number) { return &region_gates[number % REGION_GATES]; }
 /* Of each gate, who is behind it and in which region; 0: nobody. Read by a forked child. */
@@ -32,9 +32,11 @@ typedef struct region {
   atomic64 handle; /* 0: there is none of that number; changed inside the region */
   uint32_t number;
   bool is_lost;             /* in this child: another thread was inside when the process was forked */
+  bool is_tidy;             /* whoever is inside has given back all that is free                    */
   uint32_t forks;           /* registry_forks when the caches were all of threads of this process   */
   struct region *next_free; /* of those without a region                                            */
   struct region_cache *caches;
+  struct region_cache *inherited; /* from this one on they may be of threads that this child has not     */
   unit_t runs;                    /* all that the arena has given, linked by region.run_next           */
   unit_t open;                    /* those with spare units, linked by region.open_next                */
   unit_t going;                   /* to be given to the arena when the thread leaves; as `runs`        */
@@ -54,7 +56,9 @@ static_assert(sizeof(region_t) <= REGION_RECORD_BYTES, "a record");
 /* How often this process and those before it were forked. Changed in a child, before it has a second thread. */
 extern uint32_t registry_forks;
 /* Whether caches of threads may be among the region's that this child has not. */
-HAK_INLINE bool region_has_forked(const region_t *region) { return HAK_UNLIKELY(region->forks != registry_forks); }
+HAK_INLINE bool region_has_forked(const region_t *region) {
+  return HAK_UNLIKELY(region->forks != registry_forks) || HAK_UNLIKELY(region->inherited != NULL);
+}
 
 HAK_INLINE uint32_t region_number(uint64_t handle) { return (uint32_t)(handle & UINT16_MAX); }
 
@@ -76,6 +80,10 @@ void registry_set_limit(region_t *region, size_t limit_bytes);
 void registry_after_fork(void);
 /* The number of the thread that has forked this process: the only one that the child has, too. */
 uint32_t registry_forker(void);
+
+/* The next region after that number which may have something to give back: it has units, and somebody was inside
+ * since the last one who has left it `is_tidy`. 0: there are no more. A hint: none of them is left out for good. */
+uint32_t registry_next_untidy(uint32_t number);
 
 /* The highest number that a region ever had, and the record of one; its handle may be 0. Without a gate. */
 uint32_t registry_made(void);

@@ -2,6 +2,8 @@
 #include "layers.h"
 #include "support/payload.h"
 
+#include <set>
+
 TEST(Metadata, ArraysAreApartAndKeepWhatIsInThem) {
   ASSERT_TRUE(arena_ready());
   hak_test::Random random(3);
@@ -28,6 +30,7 @@ TEST(Metadata, ArraysAreApartAndKeepWhatIsInThem) {
       metadata_give(a.at, a.bytes);
       arrays.pop_back();
     }
+    if (i % 100 == 0) metadata_purge();
   }
   for (const Array &a : arrays) metadata_give(a.at, a.bytes);
 }
@@ -43,6 +46,40 @@ TEST(Metadata, WhatIsGivenBackServesTheNext) {
   }
   EXPECT_EQ(metadata_committed_bytes(), committed) << "memory is taken although enough was given back";
   for (void *at : arrays) metadata_give(at, 1024);
+}
+
+/* Of 16 KiB each, as threads' caches of regions have; all but the ends of rows of them, and what names them. */
+TEST(Metadata, PagesOfFreedArraysGoBackToTheSystem) {
+  ASSERT_TRUE(arena_ready());
+  constexpr size_t count = 600, bytes = size_t{16} << 10;
+  metadata_purge();
+  std::vector<char *> arrays;
+  for (size_t i = 0; i < count; i++) {
+    arrays.push_back(static_cast<char *>(metadata_take(bytes)));
+    ASSERT_NE(arrays.back(), nullptr);
+    memset(arrays.back(), 1, bytes);
+  }
+  size_t committed = metadata_committed_bytes();
+  std::set<char *> all(arrays.begin(), arrays.end());
+  ASSERT_EQ(all.size(), count);
+  for (size_t i = 0; i < count; i++) metadata_give(arrays[i * 7 % count], bytes); /* in no order */
+  EXPECT_GE(metadata_purge(), count * bytes * 9 / 10);
+  EXPECT_EQ(metadata_purge(), 0u) << "what has gone is purged again";
+  size_t resident = 0;
+  for (char *array : arrays) {
+    char *page = array - reinterpret_cast<uintptr_t>(array) % os_page_bytes();
+    std::vector<unsigned char> marks(bytes / os_page_bytes());
+    ASSERT_TRUE(os_resident_pages(page, bytes, marks.data()));
+    for (unsigned char mark : marks) resident += (mark & 1) * os_page_bytes();
+  }
+  EXPECT_LE(resident, count * bytes / 10);
+  for (char *&array : arrays) {
+    array = static_cast<char *>(metadata_take(bytes));
+    EXPECT_EQ(all.erase(array), 1u) << "an array is lost, or had twice";
+    memset(array, 2, bytes);
+  }
+  EXPECT_EQ(metadata_committed_bytes(), committed);
+  for (char *array : arrays) metadata_give(array, bytes);
 }
 
 TEST(Metadata, HeapRecordsLieOneAfterTheOtherAndAreZero) {

@@ -13,6 +13,7 @@
 #include <region/units.h>
 
 #include <set>
+#include <thread>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,6 +75,20 @@ std::size_t runs_of(std::uint64_t handle) {
   registry_leave(region);
   return count;
 }
+
+/* 0, or the line that failed. */
+template <class Body> void expect_in_child(Body body) {
+  pid_t child = fork();
+  if (child == 0) {
+    registry_after_fork();
+    _exit(body());
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+}
+#define CHILD_EXPECT(condition) \
+  if (!(condition)) return __LINE__ % 255 + 1
 
 }  // namespace
 
@@ -285,6 +300,96 @@ TEST_F(Region, AThreadThatEndsSendsItsCachesHome) {
   for (void *block : blocks) put(block);
 }
 
+/* As those do that use a region for the first time in the last round of their destructors: nobody sees them end. */
+TEST_F(Region, WhatThreadsLeaveThatEndUnseenIsFound) {
+  auto use_unseen = [&](int threads) {
+    for (int i = 0; i < threads; i++) std::thread([&] { put(take(handle, 100)); }).join();
+  };
+  use_unseen(50);
+  std::size_t committed = metadata_committed_bytes(), taken = figures(handle).taken;
+  use_unseen(500);
+  EXPECT_LE(metadata_committed_bytes() - committed, 50 * std::size_t{CACHE_BYTES}) << "500 caches stay";
+  EXPECT_LE(figures(handle).taken, 2 * taken) << "what lies in them stays";
+}
+
+TEST_F(Region, WhatThreadsLeaveOfManyRegionsIsFoundPieceByPiece) {
+  std::vector<std::uint64_t> regions;
+  for (int i = 0; i < CACHE_TABLE; i++) regions.push_back(region_new(0));
+  for (std::uint64_t each : regions) put(take(each, 100)); /* this thread needs no cache below */
+  auto use_unseen = [&](int threads) {
+    for (int i = 0; i < threads; i++)
+      std::thread([&] {
+        for (std::uint64_t each : regions) put(take(each, 100));
+      }).join();
+  };
+  use_unseen(5);
+  std::size_t committed = metadata_committed_bytes();
+  use_unseen(50);
+  EXPECT_LE(metadata_committed_bytes() - committed, 3 * CACHE_TABLE * std::size_t{CACHE_BYTES});
+  EXPECT_LE(figures(regions[0]).cached, 5 * 9 * std::size_t{112});
+  for (std::uint64_t each : regions) EXPECT_EQ(region_destroy(each), REGION_OK);
+}
+
+/* With many such threads a look each at all of them would be long. */
+TEST_F(Region, OneCacheThatIsMadeEmptiesFewOthers) {
+  std::vector<std::uint64_t> regions;
+  for (int i = 0; i < CACHE_TABLE; i++) regions.push_back(region_new(0));
+  std::thread([&] {
+    for (std::uint64_t each : regions) put(take(each, 100));
+  }).join();
+  auto empty = [&] {
+    unsigned count = 0;
+    for (std::uint64_t each : regions) count += figures(each).cached == 0;
+    return count;
+  };
+  cache_drop_all();
+  for (unsigned before = empty(), calls = 0; before < CACHE_TABLE; calls++) {
+    ASSERT_LT(calls, 1000u);
+    EXPECT_NE(cache_bind(handle), nullptr);
+    EXPECT_LE(empty(), before + CACHE_REAPS);
+    before = empty();
+    cache_drop_all();
+  }
+  for (std::uint64_t each : regions) EXPECT_EQ(region_destroy(each), REGION_OK);
+}
+
+TEST_F(Region, AThreadThatIsIdleHasNoCaches) {
+  std::vector<std::uint64_t> regions;
+  for (int i = 0; i < CACHE_TABLE; i++) regions.push_back(region_new(0));
+  auto use = [&] {
+    for (std::uint64_t each : regions) put(take(each, 100));
+  };
+  Worker first, second;
+  first.run([&] {
+    use();
+    EXPECT_TRUE(cache_thread_has_any());
+    EXPECT_GE(hak_thread_idle(), CACHE_TABLE * std::size_t{112});
+    EXPECT_FALSE(cache_thread_has_any());
+  });
+  for (std::uint64_t each : regions) EXPECT_EQ(figures(each).cached, 0u);
+  std::size_t committed = metadata_committed_bytes();
+  second.run(use);
+  EXPECT_EQ(metadata_committed_bytes(), committed) << "the first one's caches serve the second";
+  first.run([&] { EXPECT_EQ(hak_thread_idle(), 0u); });
+  first.run(use);
+  EXPECT_GT(figures(regions[0]).cached, 0u);
+  for (std::uint64_t each : regions) EXPECT_EQ(region_destroy(each), REGION_OK);
+}
+
+TEST_F(Region, ATrimGivesBackThePagesOfCachesThatNobodyHas) {
+  std::vector<std::uint64_t> regions;
+  for (int i = 0; i < CACHE_TABLE; i++) regions.push_back(region_new(0));
+  for (int i = 0; i < 10; i++)
+    std::thread([&] {
+      for (std::uint64_t each : regions)
+        for (std::size_t bytes = 16; bytes < 3000; bytes += bytes / 2) put(take(each, bytes));
+      cache_drop_all();
+    }).join();
+  for (std::uint64_t each : regions) EXPECT_EQ(region_destroy(each), REGION_OK);
+  EXPECT_TRUE(hak_trim(0));
+  EXPECT_EQ(metadata_purge(), 0u);
+}
+
 void *resized(void *block, std::size_t bytes) {
   void *moved = nullptr;
   return region_realloc(block, map_lookup(block), bytes, &moved) == REGION_OK ? moved : nullptr;
@@ -429,6 +534,49 @@ TEST_F(Region, WhoReclaimsGivesBackWhatIsFreeOfAll) {
   EXPECT_EQ(region_destroy(other), REGION_OK);
 }
 
+/* The regions of these that somebody enters who reclaims: each, as if a fork had been meanwhile, is put in order. */
+std::set<std::uint64_t> entered_to_reclaim(const std::vector<std::uint64_t> &regions) {
+  for (std::uint64_t each : regions) registry_record(region_number(each))->forks--;
+  region_release_empty();
+  std::set<std::uint64_t> entered;
+  for (std::uint64_t each : regions) {
+    region_t *region = registry_record(region_number(each));
+    if (region->forks == registry_forks) entered.insert(each);
+    region->forks = registry_forks;
+  }
+  return entered;
+}
+
+/* With thousands of them each request that is refused took as many gates. */
+TEST_F(Region, WhoReclaimsEntersThoseAloneThatMayHaveSomethingToGive) {
+  std::vector<std::uint64_t> regions(300);
+  for (std::uint64_t &each : regions) each = region_new(0);
+  EXPECT_TRUE(entered_to_reclaim(regions).empty()) << "none has a unit";
+  std::vector<void *> blocks;
+  for (std::size_t i : {0, 1, 63, 64, 65, 200, 299}) blocks.push_back(take(regions[i], 100000));
+  EXPECT_EQ(entered_to_reclaim(regions).size(), blocks.size());
+  EXPECT_TRUE(entered_to_reclaim(regions).empty()) << "nobody was inside since";
+  put(blocks[3]);
+  EXPECT_GT(figures(regions[64]).taken, 0u) << "the spare run is kept";
+  EXPECT_EQ(entered_to_reclaim(regions), std::set<std::uint64_t>{regions[64]});
+  EXPECT_EQ(figures(regions[64]).taken, 0u);
+  EXPECT_TRUE(entered_to_reclaim(regions).empty());
+  for (std::uint64_t each : regions) EXPECT_EQ(region_destroy(each), REGION_OK);
+}
+
+TEST_F(Region, WhoReclaimsInAChildGetsWhatItsParentsThreadsHaveCached) {
+  Worker worker;
+  worker.run([&] { put(take(handle, 100)); });
+  region_release_empty();
+  EXPECT_GT(figures(handle).taken, 0u);
+  region_release_empty(); /* after which nobody was inside */
+  expect_in_child([&] {
+    region_release_empty();
+    CHILD_EXPECT(registry_record(region_number(handle))->taken_units == 0);
+    return 0;
+  });
+}
+
 TEST_F(Region, AlignmentIsKept) {
   for (std::size_t alignment = 1; alignment <= HAK_MIB(4); alignment *= 2)
     for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, alignment, alignment + 1, std::size_t{70000}}) {
@@ -453,17 +601,6 @@ TEST_F(Region, IsZeroWhereThatIsAskedFor) {
 /* ---- Forks -----------------------------------------------------------------------*/
 
 namespace {
-/* 0, or the line that failed. */
-template <class Body> void expect_in_child(Body body) {
-  pid_t child = fork();
-  if (child == 0) {
-    registry_after_fork();
-    _exit(body());
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
-}
 /* Another thread, which is not here, was inside the region. */
 void pretend_inside(const region_t *region) {
   atomic64_store_relaxed(&region_inside[region->number % REGION_GATES],
@@ -475,8 +612,6 @@ long page_faults() {
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_minflt;
 }
-#define CHILD_EXPECT(condition) \
-  if (!(condition)) return __LINE__ % 255 + 1
 }  // namespace
 
 TEST_F(Region, AChildEmptiesTheCachesOfThreadsThatItHasNot) {
@@ -499,6 +634,82 @@ TEST_F(Region, AChildEmptiesTheCachesOfThreadsThatItHasNot) {
     CHILD_EXPECT(now.live == 64 && now.live + now.cached + now.free == slab_bytes);
     hak__check_all();
     CHILD_EXPECT(region_destroy(handle) == REGION_OK);
+    return 0;
+  });
+}
+
+namespace {
+std::size_t caches_of(std::uint64_t handle) {
+  std::size_t count = 0;
+  const region_t *region = registry_record(region_number(handle));
+  for (const region_cache_t *cache = region->caches; cache != nullptr; cache = cache->next) count++;
+  return count;
+}
+
+/* Threads that sleep with blocks of the region in their caches, each of a slab of its own. */
+class Sleepers {
+ public:
+  Sleepers(std::uint64_t handle, int threads) : workers_(threads) {
+    for (Worker &each : workers_)
+      each.run([&] {
+        std::vector<void *> blocks;
+        for (int i = 0; i < 60; i++) blocks.push_back(take(handle, 1000));
+        for (void *block : blocks) put(block);
+      });
+  }
+
+ private:
+  std::vector<Worker> workers_;
+};
+}  // namespace
+
+TEST_F(Region, InAChildOneCallEmptiesFewOfItsParentsCaches) {
+  Sleepers sleepers(handle, 40);
+  put(take(handle, 64));
+  std::size_t cached = figures(handle).cached;
+  expect_in_child([&] {
+    CHILD_EXPECT(caches_of(handle) == 41);
+    for (std::size_t left = 41, calls = 0; left > 1; calls++) {
+      CHILD_EXPECT(calls < 100);
+      CHILD_EXPECT(result_of(handle, 5000) == REGION_OK);
+      std::size_t now = caches_of(handle);
+      CHILD_EXPECT(now <= left && left - now <= 3 * CACHE_REAPS); /* it may have to fetch units and to come back */
+      left = now;
+    }
+    CHILD_EXPECT(figures(handle).cached < cached / 2);
+    hak__check_all();
+    return 0;
+  });
+}
+
+TEST_F(Region, AChildThatDestroysARegionWritesToNoneOfItsParentsCaches) {
+  Sleepers sleepers(handle, 40);
+  put(take(handle, 64));
+  expect_in_child([&] {
+    region_cache_t *mine = cache_at(region_number(handle)), *other = registry_record(region_number(handle))->caches;
+    if (other == mine) other = other->next;
+    CHILD_EXPECT(region_destroy(handle) == REGION_OK);
+    CHILD_EXPECT(!cache_is_of(mine, handle) && cache_is_of(other, handle) &&
+                 cache_count(other, size_class_of(1000)) > 0);
+    hak__check_all();
+    /* The number serves another region, and its caches' memory other caches. */
+    std::uint64_t next = region_new(0);
+    CHILD_EXPECT(region_number(next) == region_number(handle));
+    Sleepers others(next, 40);
+    put(take(next, 64));
+    hak__check_all();
+    CHILD_EXPECT(region_destroy(next) == REGION_OK);
+    return 0;
+  });
+}
+
+TEST_F(Region, AtItsLimitAChildGetsAllThatItsParentsThreadsHaveCached) {
+  Sleepers sleepers(handle, 40);
+  std::size_t taken = figures(handle).taken;
+  EXPECT_EQ(region_set_limit(handle, taken), REGION_OK);
+  expect_in_child([&] {
+    CHILD_EXPECT(result_of(handle, taken / 2) == REGION_OK);
+    hak__check_all();
     return 0;
   });
 }

@@ -179,8 +179,9 @@ HAK_PUBLIC size_t hak_thread_idle(void) HAK_NOEXCEPT;
  * just then, the system has membarrier(2), and no filter of system calls is in force. Of heaps of
  * the program's own, the calling thread's caches are emptied, and what is wholly free then goes
  * back: slabs without a block, in pieces of 64 KiB to 2 MiB in which nothing else lies. They keep
- * what other threads have in caches for them, and free pages beside live blocks. hak_heap_destroy
- * gives all back. */
+ * what other threads have in caches for them, the slabs of those blocks, of up to 512 KiB for each, and free pages
+ * beside live blocks. hak_heap_destroy gives all back. Pages of the allocator's own arrays that nobody uses go back,
+ * too. */
 HAK_PUBLIC bool hak_trim(size_t keep_bytes) HAK_NOEXCEPT;
 
 /* The heap goes on as if the process's container had so much memory: from nine tenths of it on
@@ -199,7 +200,8 @@ HAK_PUBLIC const char *hak_version(void) HAK_NOEXCEPT;
  * thread allocates,
  *     live + cached + outboxes + free_in_slabs = slab_bytes + large_bytes + huge_bytes
  *     slab_bytes + slab_tails + large_bytes + huge_bytes + dirty_free + clean_free = committed
- * hold. Blocks count as large as they may be used, not as was asked for. */
+ * hold. In a forked child the second sum may be less than `committed`, by free memory that another thread of the parent
+ * was just taking, or giving to the system. Blocks count as large as they may be used, not as was asked for. */
 typedef struct hak_stats {
   size_t struct_bytes;      /* sizeof(hak_stats_t) of the library's version        */
   size_t reserved;          /* range of addresses that the heap may grow in        */

@@ -25,8 +25,8 @@ void *metadata_take(size_t bytes);
 void metadata_give(void *array, size_t bytes);
 
 /* Gives pages back to the system that lie in freed arrays of a page or more alone. Returns the bytes, which may not all
- * have been resident. No gate is held across calls to the system: what is on its way is to be had a moment later, or, by
- * a child that is forked then, not at all. */
+ * have been resident. No gate is held across calls to the system: what is on its way is to be had a moment later, or,
+ * by a child that is forked then, not at all. */
 size_t metadata_purge(void);
 
 /* Writable memory for the thread heap records at [index * bytes, …) of their

@@ -25,8 +25,8 @@ void reclaim(void) {
   tidy_sweep_attached(strip_now);
 }
 
-size_t reclaim_pages(size_t *keep) {
-  size_t purged = tidy_purge_pages(keep);
+static size_t purge_own(size_t *keep) {
+  size_t purged = 0;
   if (the_heap != &the_null_heap) {
     heap_t *heap = thread_enter();
     if (heap != NULL) {
@@ -37,6 +37,13 @@ size_t reclaim_pages(size_t *keep) {
   error_settle();
   return purged;
 }
+
+size_t reclaim_pages(size_t *keep) {
+  size_t purged = tidy_purge_pages(keep);
+  return purged + purge_own(keep);
+}
+
+enum { REST_MS = 100 };
 
 /* Until when nobody goes round all threads again, unless something has changed: how much was needed, and how many
  * threads had a heap, when the rest began. Relaxed: hints. */
@@ -51,7 +58,6 @@ static bool has_changed(size_t bytes) {
 
 /* The system has refused it. false: it is more than the heap has in all. */
 static bool reclaim_mapped(size_t bytes) {
-  enum { REST_MS = 100 };
   if (bytes > arena_usage().committed) return false;
   uint64_t now_ms = os_now_ms();
   if (now_ms < atomic64_load_relaxed(&rests_until_ms) && !has_changed(bytes)) {
@@ -67,12 +73,38 @@ static bool reclaim_mapped(size_t bytes) {
   return true;
 }
 
+/* Until when a hard limit passes over other threads that have done nothing since. That is looked at of each, as
+ * what is freed makes room again at once; but what they put into their magazines alone is not seen. Relaxed: a hint. */
+static atomic64 passes_until_ms;
+
+/* A thread that sleeps takes some microseconds to look at, and there may be thousands. */
+static bool is_to_pass(void) {
+  uint64_t now_ms = os_now_ms();
+  if (now_ms < atomic64_load_relaxed(&passes_until_ms)) return true;
+  atomic64_store_relaxed(&passes_until_ms, now_ms + REST_MS);
+  return false;
+}
+
+static void reclaim_changed(void) {
+  reclaim_own();
+  tidy_sweep(flush_step);
+  tidy_sweep_changed(strip_now);
+}
+
+static size_t reclaim_changed_pages(size_t *keep) {
+  size_t purged = tidy_purge_changed();
+  return purged + purge_own(keep);
+}
+
 HAK_COLD bool reclaim_for(size_t bytes) {
   if (!limit_exists() || !limit_is_hard()) return reclaim_mapped(bytes);
   if (!limit_could_ever_allow(bytes)) return false;
-  reclaim();
+  bool passes = is_to_pass();
+  if (passes) reclaim_changed();
+  else reclaim();
   /* Room for a slab at the least, and for tables. What is dirty goes at the next try. */
   size_t wanted = bytes + bytes / 16 + HAK_MIB(1), dirty = arena_usage().dirty, keep = 0;
-  if (wanted > dirty && !limit_allows(wanted - dirty)) tally_add(TALLY_LIMITED, reclaim_pages(&keep));
+  if (wanted > dirty && !limit_allows(wanted - dirty))
+    tally_add(TALLY_LIMITED, passes ? reclaim_changed_pages(&keep) : reclaim_pages(&keep));
   return true;
 }

@@ -25,7 +25,8 @@ size_t reclaim_pages(size_t *keep);
  * in all. Without one, too, once going round all threads has brought less than was asked for, nobody does so
  * for a tenth of a second, as a program may only want to know how much it can have, or until as much has been
  * freed, or an eighth of the heap, or a thread has ended: until then the calling thread's caches alone are flushed,
- * and what is free of the program's heaps goes. */
+ * and what is free of the program's heaps goes. At a hard limit other threads are passed over for as long that have
+ * moved no block between magazines and slabs since. */
 bool reclaim_for(size_t bytes);
 
 HAK_C_END

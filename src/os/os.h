@@ -16,11 +16,11 @@
 
 HAK_C_BEGIN
 
-/* Calls made so far, for the statistics (but `mincore`, for tests); monotonic, relaxed. Those that are refused,
- * or cannot be made under a filter, have a next best, which costs memory: os_purge, os_fence_all_threads, and
+/* Calls made so far, for the statistics (but `mincore` and `membarrier`, for tests); monotonic, relaxed. Those that are
+ * refused, or cannot be made under a filter, have a next best, which costs memory: os_purge, os_fence_all_threads, and
  * what whoever starts a thread counts. */
 typedef struct {
-  atomic64 mmap, munmap, madvise, mremap, mincore;
+  atomic64 mmap, munmap, madvise, mremap, mincore, membarrier;
   atomic64 refused_purges, refused_membarriers, refused_threads;
 } os_call_counts_t;
 extern os_call_counts_t os_calls;

@@ -189,7 +189,10 @@ void os_prepare_fences(void) {
   if (linux_was_unfiltered()) register_for_fences();
   errno = saved_errno;
 }
-bool os_fence_all_threads(void) { return linux_counted(fence(), &os_calls.refused_membarriers); }
+bool os_fence_all_threads(void) {
+  atomic64_add_relaxed(&os_calls.membarrier, 1);
+  return linux_counted(fence(), &os_calls.refused_membarriers);
+}
 
 /* ---- Waiting -------------------------------------------------------------*/
 void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds) {

@@ -6,8 +6,9 @@
  * a thread finds it by the region's number in a small table, where two regions may want
  * the same place: then the cache goes from one to the other. Who destroys a region does not
  * touch its caches, but for their handles: what lies in them is never handed out again, and
- * the thread begins anew with each. Not even those, of caches of threads that a forked child has not. A thread that goes on with a region while another one destroys it, which
- * it must not, gets blocks that are gone; caches and regions stay in order.
+ * the thread begins anew with each. Not even those, of caches of threads that a forked child has not. A thread that
+ * goes on with a region while another one destroys it, which it must not, gets blocks that are gone; caches and
+ * regions stay in order.
  *
  * Tables are linked, so that what a thread leaves that ends unseen (it used its first region in the last round of its
  * destructors) is found by threads that need a cache, and what a child's parent's threads had, too.

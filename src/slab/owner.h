@@ -84,6 +84,7 @@ typedef struct owner {
   bool stripped;                    /* its thread has something to put in order: front/strip.h */
   unit_t put_aside;                 /* linked by returned.next                      */
   uint64_t seen_activity, seen_ms;  /* owner_activity, and when it was seen first   */
+  uint32_t left_as[2];              /* of tidy.c: how a sweep, and a purge, have left it; 0: none has been here */
   uint64_t seen_time_ns, served_ms; /* its thread's time; when something was found  */
   uint32_t process_id, thread_id;   /* of the thread it is attached to          */
   uint32_t pool_next;               /* owner id                                     */

@@ -68,6 +68,7 @@ static void attach_to_this_thread(owner_t *owner) {
   owner->thread_id = os_thread_id();
   owner->state = OWNER_ATTACHED;
   owner->idle_shift = 0;
+  owner->left_as[0] = owner->left_as[1] = 0;
   owner->served_ms = 0;
 }
 

@@ -153,25 +153,48 @@ tidied_t tidy_some(uint64_t now_ms, tidy_flush_fn *flush, tidy_flush_fn *strip) 
   return ends || tidied >= TIDY_MORE ? tidied : TIDY_DONE; /* others have not had their turn */
 }
 
-/* Works on each owner that is pooled or, if `attached`, another thread's and can be
- * claimed, until it has no more to do; the gate is open to others after every step. On none if a signal handler
- * has interrupted the thread that does so. */
-static void for_each(bool pooled, bool attached, bool (*step)(owner_t *owner, void *context), void *context) {
+/* What is done to many owners, and to which. `step` returns whether there is more. */
+typedef struct {
+  bool pooled, attached;                                         /* and other threads', if they can be claimed */
+  bool changed;                                                  /* of those, none that is as it was left      */
+  enum { LEFT_IN_PART = -1, LEFT_BY_SWEEP, LEFT_BY_PURGE } mark; /* of owner_t.left_as */
+  bool (*step)(owner_t *owner, void *context);
+  void *context;
+} work_t;
+
+/* Never 0. That another activity has the same is no more likely than harmful. */
+static uint32_t left_mark(const owner_t *owner) { return (uint32_t)owner_activity(owner) | 1u << 31; }
+
+static bool is_as_left(const owner_t *owner, int mark) {
+  return owner->left_as[mark] == left_mark(owner) && atomic32_load_relaxed(&owner->pending.head) == 0 &&
+         atomic64_load_relaxed(&owner->pending.mail) == 0;
+}
+
+/* The gate is held. */
+static bool work_on(owner_t *owner, uint32_t self, const work_t *work) {
+  bool has_more = false;
+  if (work->pooled && owner->state == OWNER_POOLED) {
+    owner_enter(owner);
+    has_more = work->step(owner, work->context);
+    pool_note(owner);
+    owner_leave(owner);
+  } else if (work->attached && owner->state == OWNER_ATTACHED && owner->thread_id != self &&
+             !(work->changed && is_as_left(owner, work->mark)) && claim_begin(owner)) {
+    has_more = work->step(owner, work->context);
+    if (work->mark != LEFT_IN_PART) owner->left_as[work->mark] = has_more ? 0 : left_mark(owner);
+    claim_end(owner);
+  }
+  return has_more;
+}
+
+/* Works on each owner until it has no more to do; the gate is open to others after every step. On none if a signal
+ * handler has interrupted the thread that does so. */
+static void work_on_all(const work_t *work) {
   if (gate_is_mine(&pool_gate)) return;
   uint32_t made = pool_owner_count(), self = os_thread_id();
   for (uint32_t id = 1; id <= made;) {
-    bool has_more = false;
     pool_enter();
-    owner_t *owner = owner_by_id(id);
-    if (pooled && owner->state == OWNER_POOLED) {
-      owner_enter(owner);
-      has_more = step(owner, context);
-      pool_note(owner);
-      owner_leave(owner);
-    } else if (attached && owner->state == OWNER_ATTACHED && owner->thread_id != self && claim_begin(owner)) {
-      has_more = step(owner, context);
-      claim_end(owner);
-    }
+    bool has_more = work_on(owner_by_id(id), self, work);
     pool_leave();
     if (!has_more) id++;
   }
@@ -180,8 +203,15 @@ static void for_each(bool pooled, bool attached, bool (*step)(owner_t *owner, vo
 static bool sweep_step(owner_t *owner, void *flush) {
   return (flush != NULL && ((tidy_flush_fn *)flush)(owner)) || collect_step(owner);
 }
-void tidy_sweep(tidy_flush_fn *flush) { for_each(true, false, sweep_step, (void *)flush); }
-void tidy_sweep_attached(tidy_flush_fn *strip) { for_each(false, true, sweep_step, (void *)strip); }
+void tidy_sweep(tidy_flush_fn *flush) {
+  work_on_all(&(work_t){true, false, false, LEFT_IN_PART, sweep_step, (void *)flush});
+}
+void tidy_sweep_attached(tidy_flush_fn *strip) {
+  work_on_all(&(work_t){false, true, false, LEFT_BY_SWEEP, sweep_step, (void *)strip});
+}
+void tidy_sweep_changed(tidy_flush_fn *strip) {
+  work_on_all(&(work_t){false, true, true, LEFT_BY_SWEEP, sweep_step, (void *)strip});
+}
 
 typedef struct {
   size_t purged, *keep;
@@ -191,8 +221,13 @@ static bool purge_step(owner_t *owner, void *context) {
   p->purged += purge_pages(owner, p->keep);
   return false;
 }
-size_t tidy_purge_pages(size_t *keep) {
+static size_t purge_all(size_t *keep, bool changed) {
   purge_context_t p = {.keep = keep};
-  for_each(true, true, purge_step, &p);
+  work_on_all(&(work_t){true, true, changed, *keep == 0 ? LEFT_BY_PURGE : LEFT_IN_PART, purge_step, &p});
   return p.purged;
+}
+size_t tidy_purge_pages(size_t *keep) { return purge_all(keep, false); }
+size_t tidy_purge_changed(void) {
+  size_t keep = 0;
+  return purge_all(&keep, true);
 }

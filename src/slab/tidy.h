@@ -28,6 +28,10 @@ void tidy_sweep_attached(tidy_flush_fn *strip);
 /* purge_pages for all pooled owners, and for those of other threads that can be claimed;
  * `*keep` bytes stay of all together. */
 size_t tidy_purge_pages(size_t *keep);
+/* The last two, without keeping any, where other threads' owners have changed since they were done there, as far as
+ * that can be seen: what a thread has freed into its magazines since then, without a batch, is not. */
+void tidy_sweep_changed(tidy_flush_fn *strip);
+size_t tidy_purge_changed(void);
 typedef enum {
   TIDY_NOTHING, /* there is nothing to do before the next round */
   TIDY_DONE,    /* it took time, and that is all                */

@@ -6,8 +6,10 @@
  */
 #include "layers.h"
 #include "support/process.h"
+#include "support/worker.h"
 
 #include <atomic>
+#include <list>
 #include <map>
 #include <thread>
 
@@ -218,6 +220,60 @@ TEST(HardLimit, CachesMakeRoomForSmallBlocks) {
   for (void *&block : blocks) ASSERT_NE(block = hak_malloc(3000), nullptr);
   for (void *block : blocks) hak_free(block);
 }
+namespace {
+/* Takes blocks until there is no memory. Returns the bytes. */
+size_t take_the_rest(size_t bytes) {
+  size_t taken = 0;
+  while (hak_malloc(bytes) != nullptr) taken += bytes;
+  return taken;
+}
+/* Blocks of another thread's, which frees most of them when it is told to, and sleeps. */
+class Sleeper {
+ public:
+  explicit Sleeper(size_t count) : blocks_(count) {
+    worker_.run([this] {
+      for (void *&block : blocks_) block = hak_malloc(1000);
+    });
+  }
+  void frees() {
+    worker_.run([this] {
+      for (size_t i = 0; i < blocks_.size(); i++)
+        if (i % 40 != 39) hak_free(blocks_[i]);
+    });
+  }
+
+ private:
+  std::vector<void *> blocks_;
+  hak_test::Worker worker_;
+};
+}  // namespace
+
+/* Each look takes a membarrier. That none does so in a tenth of a second is not asked for, as the machine may be slow;
+ * but of many calls one is within it. */
+TEST(HardLimit, ThreadsThatHaveDoneNothingSinceArePassedOver) {
+  std::list<Sleeper> sleepers;
+  for (int i = 0; i < 20; i++) sleepers.emplace_back(10).frees();
+  limit_set_hard(limit_charged());
+  take_the_rest(1000);
+  uint64_t least = UINT64_MAX;
+  for (int i = 0; i < 50; i++) {
+    const uint64_t before = atomic64_load_relaxed(&os_calls.membarrier);
+    EXPECT_EQ(hak_malloc(1000), nullptr);
+    least = std::min(least, atomic64_load_relaxed(&os_calls.membarrier) - before);
+  }
+  EXPECT_EQ(least, 0u) << "each call looks at all threads";
+}
+
+TEST(HardLimit, WhatAThreadFreesMakesRoomAtOnceThoughOthersArePassedOver) {
+  Sleeper sleeper(4000);
+  limit_set_hard(limit_charged());
+  for (size_t bytes : {100000, 3000, 100}) take_the_rest(bytes);
+  for (int i = 0; i < 3; i++) EXPECT_EQ(hak_malloc(3000), nullptr);
+  sleeper.frees();
+  EXPECT_NE(hak_malloc(2 * kMiB), nullptr) << "pages between blocks of a thread that sleeps again";
+  hak__check_all();
+}
+
 TEST(HardLimit, DirtyMemoryInTheWrongPlaceMakesRoom) {
   limit_set_hard(64 * kMiB);
   unit_t gap = take(20 * kMiB), between = take(kMiB);

@@ -70,7 +70,10 @@ bool os_process_memory(size_t *resident, size_t *peak) {
 uint32_t os_thread_id(void) { return (uint32_t)syscall(SYS_gettid); }
 bool os_thread_exists(uint32_t thread_id) {
   if (!os_is_unfiltered()) return true;
-  return syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
+  int saved_errno = errno;
+  bool exists = syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
+  errno = saved_errno;
+  return exists;
 }
 
 bool os_thread_time(uint32_t thread_id, uint64_t *ns) {

@@ -345,7 +345,9 @@ TEST_F(Region, OneCacheThatIsMadeEmptiesFewOthers) {
   cache_drop_all();
   for (unsigned before = empty(), calls = 0; before < CACHE_TABLE; calls++) {
     ASSERT_LT(calls, 1000u);
+    errno = 1234;
     EXPECT_NE(cache_bind(handle), nullptr);
+    EXPECT_EQ(errno, 1234) << "free keeps it";
     EXPECT_LE(empty(), before + CACHE_REAPS);
     before = empty();
     cache_drop_all();

@@ -127,7 +127,8 @@ pub struct Exports {
 /// round starts with another one. The answer comes first: how much faster or slower hakmem is than what
 /// there is today, and how much more or less memory it takes, or how many more rounds would tell. Then
 /// wall time, processor time and its two parts (user and system), peak resident memory and its course,
-/// page faults, and the system calls for memory (these with strace, in one more run).
+/// page faults, and the system calls for memory (these with strace, in one more run, which may take ten
+/// seconds and twenty times as long as the slowest round).
 ///
 /// A program that brings its own allocator as a library, as redis-server brings jemalloc, also runs as
 /// it is ("as shipped"), and for glibc the C library is preloaded. One that has its allocator in its own

@@ -7,13 +7,14 @@
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, access, fstat};
 use tempfile::NamedTempFile;
 
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
@@ -68,6 +69,22 @@ impl Output {
     pub fn can_be_replaced(&self) -> bool {
         matches!(self, Output::Whole(_))
     }
+}
+
+/// Whether it is what a program that hak starts writes to as well: standard output or standard error, by whatever name.
+/// Where nothing comes of what is written, as in /dev/null, that does no harm.
+pub fn is_also_the_programs(output: &Output) -> bool {
+    let (Output::Whole(path) | Output::InPlace(path)) = output else {
+        return true;
+    };
+    let Ok(its) = fs::metadata(path) else {
+        return false;
+    };
+    let is_it = |stream: BorrowedFd| {
+        let is_same = fstat(stream).is_ok_and(|one| (one.st_dev, one.st_ino) == (its.dev(), its.ino()));
+        is_same && (!its.file_type().is_char_device() || stream.is_terminal())
+    };
+    is_it(io::stdout().as_fd()) || is_it(io::stderr().as_fd())
 }
 
 impl Display for Output {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::time::Duration;
 
 use crate::allocators::Allocator;
 use crate::helpers::Helpers;
@@ -12,6 +13,15 @@ use crate::process::{self, End, Job};
 use crate::results::SystemCalls;
 
 pub const CALLS: [&str; 6] = ["mmap", "munmap", "madvise", "mprotect", "brk", "mremap"];
+
+/// Each call of the program takes longer under strace, and what does something else where it is traced may never end, as
+/// LeakSanitizer does. So it has this and so many times the `slowest` run.
+const LEAST: Duration = Duration::from_secs(10);
+const SLOWER: u32 = 20;
+
+pub fn limit(slowest: Duration) -> Duration {
+    LEAST + slowest * SLOWER
+}
 
 /// `job` is the program without anything preloaded.
 pub fn count(helpers: &Helpers, mut job: Job, allocator: &Allocator, keep: &[&std::path::Path]) -> SystemCalls {
@@ -60,6 +70,14 @@ fn parse(text: &str) -> BTreeMap<String, u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    #[test]
+    fn a_program_has_time_under_strace() {
+        let seconds = Duration::from_secs;
+        assert_eq!([0, 1, 60].map(|slowest| super::limit(seconds(slowest))), [10, 30, 1210].map(seconds));
+    }
+
     #[test]
     fn a_table_of_strace_is_read() {
         let text = "% time     seconds  usecs/call     calls    errors syscall\n\

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -375,12 +376,22 @@ impl Comparison {
         Ok(())
     }
 
+    fn slowest(&self) -> Duration {
+        let samples = self.results.rows[self.row].columns.iter().flat_map(|column| &column.samples);
+        let seconds = samples.map(|sample| sample.usage.wall_seconds).fold(0.0, f64::max);
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
+    }
+
     fn count_system_calls(&mut self, index: usize) -> Result<(), Stop> {
         let allocator = self.allocators[index].clone();
         if self.column(index).failure.is_none() {
             self.progress.step(&format!("{}: counting system calls", allocator.name));
             let calls = match self.prepared() {
-                Ok(job) => syscalls::count(&self.helpers, job, &allocator, &self.last()),
+                Ok(mut job) => {
+                    let limit = syscalls::limit(self.slowest());
+                    job.timeout = Some(job.timeout.map_or(limit, |given| given.min(limit)));
+                    syscalls::count(&self.helpers, job, &allocator, &self.last())
+                }
                 Err(Stop::Failed(reason)) => SystemCalls::Unknown(reason),
                 Err(Stop::Interrupted) => return Err(Stop::Interrupted),
             };

@@ -31,9 +31,8 @@ pub fn run(arguments: &Inspect) -> Result<u8> {
     let inspected = Inspected::attach(arguments.pid)?;
     let (Some(every), Some(count)) = (arguments.every, arguments.count) else {
         let frame = look(&inspected, &wanted)?;
-        show(&frame, &wanted)?;
-        write(&[frame], &wanted)?;
-        return Ok(0);
+        let shown = show(&frame, &wanted);
+        return both(shown.map(|()| 0), write(&[frame], &wanted));
     };
     interrupt::watch()?;
     let mut frames = Vec::new();
@@ -42,14 +41,18 @@ pub fn run(arguments: &Inspect) -> Result<u8> {
         return ended;
     }
     // Whatever ended it: what was gathered is kept.
-    let written = write(&frames, &wanted);
-    if ended.is_err()
-        && let Err(error) = &written
+    both(ended, write(&frames, &wanted))
+}
+
+/// The first failure, if both have failed; the other is told here.
+fn both(first: Result<u8>, second: Result<()>) -> Result<u8> {
+    if first.is_err()
+        && let Err(error) = &second
     {
         output::say(format_args!("hak: {error:#}"));
     }
-    let code = ended?;
-    written.map(|()| code)
+    let code = first?;
+    second.map(|()| code)
 }
 
 fn watch(inspected: &Inspected, every: Duration, count: u32, wanted: &Wanted, frames: &mut Vec<Frame>) -> Result<u8> {
@@ -94,10 +97,5 @@ fn write(frames: &[Frame], wanted: &Wanted) -> Result<()> {
     let last = &frames[frames.len() - 1];
     let json = wanted.json.as_ref().map_or(Ok(()), |file| file.write(last.snapshot.json()?.as_bytes()));
     let html = wanted.html.as_ref().map_or(Ok(()), |file| file.write(html_map::page(frames)?.as_bytes()));
-    if json.is_err()
-        && let Err(error) = &html
-    {
-        output::say(format_args!("hak: {error:#}"));
-    }
-    json.and(html)
+    both(json.map(|()| 0), html).map(|_| ())
 }

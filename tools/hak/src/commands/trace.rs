@@ -31,15 +31,15 @@ const MANY: u64 = 1024;
 const LONG_PAUSE: Duration = Duration::from_millis(10);
 
 pub fn run(arguments: &Arguments) -> Result<u8> {
-    if arguments.output == Path::new("-") {
-        let message = "cannot write the trace to standard output, which is the program's; a file named - is ./-";
-        return Err(failure(BAD_INPUT, message));
+    let to = Output::of(&arguments.output)?;
+    if output::is_also_the_programs(&to) {
+        return Err(failure(BAD_INPUT, is_the_programs(&arguments.output)));
     }
     if env::var_os("HAK_TRACE").is_some() {
         return Err(failure(BAD_INPUT, "a program that is traced already cannot trace another one"));
     }
     let program = Path::new(&arguments.command[0]);
-    output::keep_apart([&Output::of(&arguments.output)?], [program])?;
+    output::keep_apart([&to], [program])?;
     let helpers = Helpers::unpack()?;
     let region = Region::make()?;
     let mut command: Command = run::command(&arguments.command, &[], arguments.library.as_deref())?;
@@ -61,6 +61,13 @@ pub fn run(arguments: &Arguments) -> Result<u8> {
     let is_whole = recorder.finish(&region, status, family.caught(), arguments)?;
     drop(helpers); // hak may end by a signal now, as the program has
     Ok(run::end_as(status, is_whole))
+}
+
+fn is_the_programs(name: &Path) -> String {
+    if name == Path::new("-") {
+        return "cannot write the trace to standard output, which is the program's; a file named - is ./-".into();
+    }
+    format!("cannot write the trace to {}: it is the program's standard output or standard error", name.display())
 }
 
 struct Recorder {

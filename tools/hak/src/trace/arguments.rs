@@ -23,7 +23,7 @@ Examples:
   hak trace -- python3 script.py
   hak trace --output sort.trace -- sort --output=sorted words")]
 pub struct Trace {
-    /// The file to write
+    /// The file to write: none that another hak trace is writing, and not the program's standard output or error
     #[arg(short, long, value_name = "FILE", default_value = "hak.trace")]
     pub output: PathBuf,
     /// Use this libhakmem.so instead of the one that is built or installed beside hak

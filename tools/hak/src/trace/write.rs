@@ -2,11 +2,13 @@
 //! Writes a trace: a magic number, and parts of one letter, two lengths and a compressed text each. What has been
 //! written is of use without what should have followed: a header is first, and each part is whole by itself.
 
-use std::fs::{self, File};
-use std::io::{Seek, SeekFrom, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::Result;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::Serialize;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{CParameter, compress_bound};
@@ -45,7 +47,7 @@ impl Writer {
     pub fn create(path: &Path, header: &Header) -> Result<Writer> {
         let name = path.display().to_string();
         let was_there = fs::symlink_metadata(path).is_ok();
-        let file = File::create(path).map_err(|error| failure(BAD_INPUT, format!("cannot write {name}: {error}")))?;
+        let file = claim(path).map_err(|error| failure(BAD_INPUT, format!("cannot write {name}: {error}")))?;
         let mut compressor = Compressor::new(LEVEL)?;
         compressor.set_parameter(CParameter::ChecksumFlag(true))?;
         let mut writer = Writer {
@@ -123,4 +125,17 @@ impl Writer {
         self.written += bytes.len() as u64;
         Ok(())
     }
+}
+
+/// The file, empty, and locked until it is closed: two that wrote to one would leave neither's trace. FIFOs and devices
+/// have nothing to lose, and a file system may have no locks.
+fn claim(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    if file.metadata()?.is_file() {
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(io::Error::other("it is being written by another hak trace"));
+        }
+        file.set_len(0)?;
+    }
+    Ok(file)
 }

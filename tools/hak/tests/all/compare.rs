@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::{BINARY, assert_self_contained, cc, column, hak, hakmem, interrupt, json, samples};
+use crate::common::{
+    BINARY, assert_self_contained, cc, column, hak, hakmem, interrupt, json, samples, strace_works, write_script,
+};
 use assert_cmd::assert::Assert;
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -266,4 +268,19 @@ fn an_interrupted_comparison_shows_and_keeps_what_was_measured() {
     let results = json(&results);
     assert_eq!(results["state"], "interrupted");
     assert!(samples(column(&results, "glibc")) >= 2);
+}
+
+/// As programs with LeakSanitizer in them do not. It takes the shortest time that such a run is given.
+#[test]
+fn a_program_that_does_not_end_where_it_is_traced_is_measured() {
+    if !strace_works() {
+        return eprintln!("skipped: there is no strace, or no right to trace");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (script, results) = (directory.path().join("script"), directory.path().join("results.json"));
+    write_script(&script, "#!/bin/sh\ngrep -q '^TracerPid:[[:space:]]*0$' /proc/$$/status || exec sleep 1000\n");
+    let mut command = hak();
+    command.args(["compare", "--rounds", "1", "--allocators", "glibc", "--json"]).arg(&results).arg("--").arg(&script);
+    command.assert().success();
+    assert_eq!(column(&json(&results), "glibc")["system_calls"]["unknown"], "timed out under strace");
 }

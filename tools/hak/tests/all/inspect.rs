@@ -394,3 +394,19 @@ fn files_that_make_no_sense_are_named() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("No space left on device"));
     }
 }
+
+#[test]
+fn files_are_written_though_standard_output_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = heap_program(directory.path(), &["-ldl"]);
+    let mut running = Running::start(&mut preloaded(&program, &library(), "quiet"));
+    running.json();
+    let (json, html) = (directory.path().join("look.json"), directory.path().join("look.html"));
+    let mut command = Command::new(crate::common::BINARY);
+    command.args(["inspect", &running.pid(), "--json"]).arg(&json).arg("--html").arg(&html).env_remove("LD_PRELOAD");
+    let output = command.stdout(fs::File::create("/dev/full").unwrap()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write standard output"), "{output:?}");
+    assert!(serde_json::from_slice::<Value>(&fs::read(json).unwrap()).unwrap()["live"].is_u64());
+    assert!(fs::read_to_string(html).unwrap().contains("</html>"));
+}

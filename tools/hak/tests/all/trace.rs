@@ -394,3 +394,54 @@ fn what_cannot_be_traced_is_refused() {
         assert!(String::from_utf8_lossy(&output.stderr).contains(reason), "{output:?}");
     }
 }
+
+/// The first one keeps its trace, and the second does not start its program.
+#[test]
+fn a_file_is_written_by_one_at_a_time() {
+    let bench = Bench::new();
+    let trace = bench.path("trace");
+    fs::write(&trace, "what was there before").unwrap();
+    let mut command = Command::new(BINARY);
+    command.args(["trace", "--library"]).arg(library()).arg("--output").arg(&trace).env_remove("LD_PRELOAD");
+    command.arg("--").arg(&bench.program).arg("forever").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut first = command.spawn().unwrap();
+    let (stdin, mut stdout) = (first.stdin.take().unwrap(), first.stdout.take().unwrap());
+    stdout.read_exact(&mut [0; 6]).unwrap();
+    let second = bench.command(&trace, "forever").assert().code(2).stdout("");
+    second.stderr(contains(format!("cannot write {}: it is being written by another hak trace", trace.display())));
+    drop(stdin);
+    assert!(first.wait().unwrap().success());
+    let facts = explained(&trace);
+    assert_eq!(facts["damage"], Value::Null, "{facts}");
+    assert!(facts["allocations"].as_u64().unwrap() > 0, "{facts}");
+    // Shorter than what is there.
+    bench.command(&trace, "none").assert().success();
+    assert_eq!(explained(&trace)["damage"], Value::Null);
+}
+
+/// By whatever name: the two would write over each other.
+#[test]
+fn what_is_the_programs_is_not_written() {
+    let bench = Bench::new();
+    let (output, error) = (bench.path("output"), bench.path("error"));
+    let traced = |to: &Path| {
+        let mut command = Command::new(BINARY);
+        command.args(["trace", "--library"]).arg(library()).arg("-o").arg(to).env_remove("LD_PRELOAD");
+        command.args(["--", "echo", "its own"]);
+        command.stdout(fs::File::create(&output).unwrap()).stderr(fs::File::create(&error).unwrap());
+        command.status().unwrap().code()
+    };
+    for name in [Path::new("/dev/stdout"), Path::new("/dev/stderr"), Path::new("/proc/self/fd/2"), &output, &error] {
+        assert_eq!(traced(name), Some(2), "{}", name.display());
+        let said = fs::read_to_string(&error).unwrap();
+        let reason = format!("{}: it is the program's standard output or standard error", name.display());
+        assert!(said.contains(&reason), "{said}");
+        assert_eq!(fs::read_to_string(&output).unwrap(), "");
+    }
+    assert_eq!(traced(&bench.path("another")), Some(0));
+    assert_eq!(fs::read_to_string(&output).unwrap(), "its own\n");
+    // Of what both write there, nothing comes.
+    let mut both = Command::new(BINARY);
+    both.args(["trace", "--library"]).arg(library()).args(["-o", "/dev/null", "--", "echo"]).stdout(Stdio::null());
+    assert!(both.env_remove("LD_PRELOAD").stderr(Stdio::null()).status().unwrap().success());
+}

@@ -111,6 +111,21 @@ pub fn known(build: Option<&Path>) -> Vec<Known> {
 
 /// The allocators that the user asked for; all that are there when none was named.
 pub fn choose(choice: &Choice) -> Result<Vec<Allocator>> {
+    choose_or(choice, |reason| Err(failure(BAD_INPUT, reason)))
+}
+
+/// The same, and the reasons why others are left out: those whose libraries are not there.
+pub fn choose_there(choice: &Choice) -> Result<(Vec<Allocator>, Vec<String>)> {
+    let mut left_out = Vec::new();
+    let chosen = choose_or(choice, |reason| {
+        left_out.push(reason);
+        Ok(())
+    })?;
+    Ok((chosen, left_out))
+}
+
+/// What is done about a library that is not there says `missing`.
+fn choose_or(choice: &Choice, mut missing: impl FnMut(String) -> Result<()>) -> Result<Vec<Allocator>> {
     let given = choice.allocator.iter().map(|text| parse_given(text)).collect::<Result<Vec<_>>>()?;
     let mut known = known(choice.build.as_deref());
     known.retain(|one| given.iter().all(|allocator| allocator.name != one.name));
@@ -120,7 +135,7 @@ pub fn choose(choice: &Choice) -> Result<Vec<Allocator>> {
         for one in known {
             match one.allocator {
                 Ok(allocator) => chosen.push(allocator),
-                Err(reason) if one.name == HAKMEM => return Err(failure(BAD_INPUT, reason)),
+                Err(reason) if one.name == HAKMEM => missing(reason)?,
                 Err(_) => {}
             }
         }
@@ -140,11 +155,10 @@ pub fn choose(choice: &Choice) -> Result<Vec<Allocator>> {
             if let Some(allocator) = given.iter().find(|allocator| allocator.name == *name) {
                 chosen.push(allocator.clone());
             } else if let Some(one) = known.iter().find(|one| one.name == *name) {
-                let allocator = one
-                    .allocator
-                    .clone()
-                    .map_err(|reason| failure(BAD_INPUT, format!("allocator '{name}' is not there: {reason}")))?;
-                chosen.push(allocator);
+                match &one.allocator {
+                    Ok(allocator) => chosen.push(allocator.clone()),
+                    Err(reason) => missing(format!("allocator '{name}' is not there: {reason}"))?,
+                }
             } else {
                 let names = names.join(", ");
                 let message = format!(

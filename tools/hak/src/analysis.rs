@@ -6,6 +6,7 @@ use crate::allocators::HAKMEM;
 use crate::baseline;
 use crate::results::{Column, Results, Row, Sample};
 use crate::stats::{Difference, Ratios, geometric_mean};
+use crate::trace::text;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
@@ -241,8 +242,8 @@ pub fn count(duels: &[(&Row, Duel)], against: Against) -> String {
         _ => format!(" ({untested} had too few rounds to be tested for noise)"),
     };
     format!(
-        "of {} rows, hakmem is ahead of {} in {ahead}, behind in {}, within the noise in {noise}{remark}",
-        duels.len(),
+        "of {}, hakmem is ahead of {} in {ahead}, behind in {}, within the noise in {noise}{remark}",
+        text::count(duels.len() as u64, "row"),
         against.peer(),
         duels.len() - ahead - noise
     )

@@ -54,7 +54,8 @@ pub enum Command {
 /// hak becomes the program: there is no process between, so signals, the terminal and the exit code
 /// are the program's own; but standard input, output or error that is closed is /dev/null to it. With --stats
 /// hak waits for the program and for what it leaves running, hands signals on to it, and ends as it ended.
-/// A program that is linked with libhakmem.a runs as it is.
+/// A program that is linked with libhakmem.a runs as it is. What LD_PRELOAD names already is loaded behind hakmem, but for
+/// another hakmem, of a session or of what hak install has made.
 ///
 /// Refused, with the reason, are programs that nothing can be preloaded into: static ones, set-uid
 /// ones of another user, those of another C library or architecture, and those with a malloc of their own. For a
@@ -292,7 +293,7 @@ pub struct Bench {
     /// the same tell how fast the machine is today. Without --rounds there are as many rounds as then.
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
-    /// Print the rows and about how long they would take, and run nothing
+    /// Print the rows and about how long they would take, and run nothing; allocators that are not there are named
     #[arg(long)]
     pub list: bool,
 }

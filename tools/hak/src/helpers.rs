@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{Access, access};
 
 use crate::failure::{BAD_INPUT, failure};
+use crate::library;
 use crate::temporary::Temporary;
 
 const LAUNCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launch"));
@@ -28,10 +29,10 @@ pub struct Helpers {
 impl Helpers {
     pub fn unpack() -> Result<Helpers> {
         let directory = Temporary::make()?;
-        if directory.path().to_string_lossy().contains([' ', ':']) {
+        if !library::can_be_preloaded(directory.path()) {
             let path = directory.path().display();
             let message =
-                format!("what lies in {path} cannot be preloaded; set TMPDIR to a path without space and colon");
+                format!("what lies in {path} cannot be preloaded; set TMPDIR to a path without space, colon and $");
             return Err(failure(BAD_INPUT, message));
         }
         let launch = directory.path().join("launch");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! Finds shared libraries: hakmem's own, and those that the system has.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -62,6 +64,29 @@ fn beside_this_program() -> Vec<PathBuf> {
     ]
 }
 
+/// ld.so(8): the list is separated by spaces or colons, and what follows a $ may be expanded, as $LIB is; there is no way
+/// of escaping them.
+pub fn can_be_preloaded(path: &Path) -> bool {
+    !path.to_string_lossy().contains([' ', ':', '$'])
+}
+
+/// What a value of LD_PRELOAD names beside hakmem: another one, of the session or of a wrapper that `hak install` has
+/// made, would be a second allocator in the program.
+pub fn others_preloaded(list: &OsStr) -> Vec<PathBuf> {
+    let entries = list.as_bytes().split(|byte| b" :".contains(byte)).filter(|entry| !entry.is_empty());
+    entries.map(|entry| PathBuf::from(OsStr::from_bytes(entry))).filter(|entry| !is_named_hakmem(entry)).collect()
+}
+
+/// As it is built, or as `hak install` names it.
+fn is_named_hakmem(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    match name.strip_prefix(b"libhakmem") {
+        Some([b'-', digit, ..]) => digit.is_ascii_digit(),
+        Some(rest) => rest.starts_with(b".so"),
+        None => false,
+    }
+}
+
 /// The library's absolute path, if LD_PRELOAD can carry it.
 pub fn usable(path: &Path) -> Result<PathBuf> {
     let bad = |reason: &str| failure(BAD_INPUT, format!("{}: {reason}", path.display()));
@@ -71,9 +96,8 @@ pub fn usable(path: &Path) -> Result<PathBuf> {
         (Some(parent), Some(name)) if parent.join(name).exists() => parent.join(name),
         _ => absolute,
     };
-    // ld.so(8): the list is separated by spaces or colons, and there is no way of escaping them.
-    if named.to_string_lossy().contains([' ', ':']) {
-        return Err(bad("a path with a space or a colon cannot be preloaded"));
+    if !can_be_preloaded(&named) {
+        return Err(bad("a path with a space, a colon or a $ cannot be preloaded"));
     }
     describe(&named)?;
     Ok(named)
@@ -134,12 +158,24 @@ mod tests {
     }
 
     #[test]
+    fn of_what_is_preloaded_only_hakmem_is_left_out() {
+        let others = |list: &str| others_preloaded(OsStr::new(list));
+        let none: [PathBuf; 0] = [];
+        assert_eq!(others(""), none);
+        assert_eq!(others("/a/libhakmem.so::libhakmem.so.0 /b/libhakmem-0.1.0-0123abcd.so"), none);
+        let all = ["/hakmem/libown.so", "libhakmem_probe.so", "/libhakmem-own.so", "$LIB/libx.so"].map(PathBuf::from);
+        assert_eq!(others("/hakmem/libown.so:libhakmem_probe.so /libhakmem-own.so:/libhakmem.so:$LIB/libx.so"), all);
+    }
+
+    #[test]
     fn paths_that_cannot_be_preloaded_are_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a b.so");
-        std::fs::write(&path, "").unwrap();
-        let error = usable(&path).unwrap_err().to_string();
-        assert!(error.contains("cannot be preloaded"), "{error}");
+        for name in ["a b.so", "a:b.so", "a$LIB.so", "$.so"] {
+            let path = directory.path().join(name);
+            std::fs::write(&path, "").unwrap();
+            let error = usable(&path).unwrap_err().to_string();
+            assert!(error.contains("cannot be preloaded"), "{error}");
+        }
         let text = directory.path().join("text.so");
         std::fs::write(&text, "text").unwrap();
         let error = usable(&text).unwrap_err().to_string();

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::allocators::Allocator;
 use crate::helpers::Helpers;
+use crate::library;
 use crate::process::{self, End, Job, Usage};
 use crate::proof::{self, Proof};
 use crate::sampling::Memory;
@@ -30,9 +31,7 @@ pub struct Ran {
 
 /// What is preloaded for the user goes behind the allocator.
 pub fn users_preload() -> Vec<PathBuf> {
-    let list = std::env::var("LD_PRELOAD").unwrap_or_default();
-    let entries = list.split([' ', ':']).filter(|entry| !entry.is_empty());
-    entries.map(PathBuf::from).collect()
+    library::others_preloaded(&std::env::var_os("LD_PRELOAD").unwrap_or_default())
 }
 
 /// What an allocator needs set, for any form of run.

@@ -110,6 +110,7 @@ fn find_along(command: &OsStr, path: &OsStr) -> Result<PathBuf> {
             Err(failure(CANNOT_RUN, format!("{shown} is not executable")))
         }
         Err(_) if command.as_bytes().contains(&b'/') => Err(not_seen(command)),
+        Err(_) if command.is_empty() => Err(failure(NOT_FOUND, "the name of the program is empty")),
         Err(_) => Err(failure(NOT_FOUND, format!("no such program: {shown}"))),
     }
 }

@@ -7,6 +7,7 @@ use crate::means;
 use crate::resampling::MeanRatio;
 use crate::results::Results;
 use crate::stats::CONFIDENCE;
+use crate::trace::text::count;
 use crate::verdict::{self, Verdict};
 
 /// `None` if there is nothing to compare, or no mean of it.
@@ -28,7 +29,9 @@ pub fn footing(results: &Results, verdict: &Verdict) -> String {
     let ratios = Measure::WITH_MEANS.map(|measure| (measure, ratio(results, measure, &verdict.baseline)));
     let ratios: Vec<(Measure, MeanRatio)> =
         ratios.into_iter().filter_map(|(measure, ratio)| Some((measure, ratio?))).collect();
-    let rows = ratios.iter().map(|(measure, ratio)| format!("{} rows for the {}", ratio.rows(), measure.name()));
+    let rows = ratios
+        .iter()
+        .map(|(measure, ratio)| format!("{} for the {}", count(ratio.rows() as u64, "row"), measure.name()));
     let once = ratios.iter().map(|(_, ratio)| ratio.once()).max().unwrap_or(0);
     let remark = match once {
         0 => String::new(),
@@ -36,10 +39,10 @@ pub fn footing(results: &Results, verdict: &Verdict) -> String {
         _ => format!(", in which {once} rows that ran only once count as certain"),
     };
     format!(
-        "Against {}, in the geometric mean of {}, over {} rounds; {}",
+        "Against {}, in the geometric mean of {}, over {}; {}",
         verdict.baseline,
         rows.collect::<Vec<_>>().join(" and "),
-        results.rounds,
+        count(results.rounds.into(), "round"),
         verdict::reading(&remark)
     )
 }

@@ -18,6 +18,7 @@ use crate::output::{Output, say};
 use crate::places::{self, Build};
 use crate::results::{Kind, Results};
 use crate::suite::{self, Kind as RowKind, Placeholders, Row};
+use crate::trace::text::count;
 
 pub fn run(arguments: Bench) -> Result<u8> {
     if let Some(file) = &arguments.resume {
@@ -88,9 +89,9 @@ fn go_on(arguments: &Bench, json: &Path) -> Result<u8> {
     let (json, csv) = (Output::of(json)?, Output::of(&json.with_extension("csv"))?);
     let done = results.rows.iter().filter(|row| row.columns.iter().any(|column| !column.samples.is_empty())).count();
     say(format_args!(
-        "going on: {} rounds of {} rows are done, {done} rows have values, in {:.0} minutes",
-        results.rounds,
-        rows.len(),
+        "going on: {} of {} done, {done} with values, in {:.0} minutes",
+        count(results.rounds.into(), "round"),
+        count(rows.len() as u64, "row"),
         results.spent_seconds / 60.0
     ));
     say(format_args!("results: {json} (and .csv)"));

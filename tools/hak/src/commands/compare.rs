@@ -133,6 +133,11 @@ fn new_row(work: &Work, allocators: &[Allocator]) -> Row {
     }
 }
 
+/// For a message.
+fn under(allocator: &str) -> String {
+    if allocator == SHIPPED { "with its own allocator".into() } else { format!("under {allocator}") }
+}
+
 impl Comparison {
     /// Whether it was interrupted.
     fn measure(&mut self) -> bool {
@@ -321,8 +326,8 @@ impl Comparison {
         let Some(reference) = &self.reference else {
             if !ran.status.success() && !ignored {
                 return Err(Stop::Failed(format!(
-                    "the program itself did not succeed under {} ({}); --ignore-failure measures it all the same",
-                    allocator.name,
+                    "the program itself did not succeed {} ({}); --ignore-failure measures it all the same",
+                    under(&allocator.name),
                     measure::describe_end(ran)
                 )));
             }
@@ -332,14 +337,14 @@ impl Comparison {
         };
         if ran.status != reference.status && !ignored {
             return Ok(Some(format!(
-                "{}, but {} under {}",
+                "{}, but {} {}",
                 measure::describe_end(ran),
                 process::describe(reference.status),
-                reference.allocator
+                under(&reference.allocator)
             )));
         }
         if self.arguments.same_output && ran.stdout != reference.stdout {
-            return Ok(Some(format!("standard output is not the same as under {}", reference.allocator)));
+            return Ok(Some(format!("standard output is not the same as {}", under(&reference.allocator))));
         }
         Ok(None)
     }

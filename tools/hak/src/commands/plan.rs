@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::Bench;
 use crate::results::Results;
 use crate::suite::Row;
+use crate::trace::text::count;
 
 /// `--quick` makes more than four rounds where they fit into twelve minutes; the rest is for reading and writing. Four take
 /// longer under all allocators.
@@ -50,7 +51,8 @@ impl Plan {
             _ => of_rounds(self.least),
         };
         let time = roughly(self.estimate(rows, allocators));
-        format!("{} rows under {allocators} allocators, {rounds}: {time}", rows.len())
+        let (rows, allocators) = (count(rows.len() as u64, "row"), count(allocators as u64, "allocator"));
+        format!("{rows} under {allocators}, {rounds}: {time}")
     }
 
     /// From what the suite says of its rows. On a machine that is twice as fast, it is half of that.
@@ -74,18 +76,19 @@ fn seconds(rows: &[Row], allocators: usize, rounds: u32) -> f64 {
 }
 
 fn of_rounds(rounds: u32) -> String {
-    if rounds == 1 { "1 round".into() } else { format!("{rounds} rounds") }
+    count(rounds.into(), "round")
 }
 
 fn exactly(time: Duration) -> String {
     let seconds = time.as_secs_f64();
-    if seconds % 60.0 == 0.0 { format!("{} minutes", seconds / 60.0) } else { format!("{seconds} seconds") }
+    let (number, unit) = if seconds % 60.0 == 0.0 { (seconds / 60.0, "minute") } else { (seconds, "second") };
+    format!("{number} {unit}{}", if number == 1.0 { "" } else { "s" })
 }
 
 fn roughly(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match seconds {
-        ..90.0 => format!("about {:.0} seconds", seconds.max(1.0)),
+        ..90.0 => format!("about {}", count(seconds.round().max(1.0) as u64, "second")),
         ..5400.0 => format!("about {:.0} minutes", seconds / 60.0),
         _ => format!("about {:.1} hours", seconds / 3600.0),
     }
@@ -108,7 +111,7 @@ mod tests {
     fn every_run_of_a_row_is_counted() {
         let plan = |rounds| Plan { least: rounds, most: rounds, budget: None };
         let one = rows("name='a'\nkind='workload'\nseconds=1.97");
-        assert_eq!(plan(5).describe(&one, 3), "1 rows under 3 allocators, 5 rounds: about 40 seconds");
+        assert_eq!(plan(5).describe(&one, 3), "1 row under 3 allocators, 5 rounds: about 40 seconds");
         let limited = rows("name='a'\nkind='workload'\nseconds=1.97\nmax_rounds=2");
         assert_eq!(plan(5).estimate(&limited, 3), Duration::from_secs(16));
         let program = rows("name='a'\nkind='program'\nseconds=0.97/name='b'\nkind='workload'\nseconds=9.97");
@@ -132,11 +135,10 @@ mod tests {
     fn only_rounds_beyond_the_fewest_have_to_fit() {
         let quick = Plan { least: 4, most: 12, budget: Some(Duration::from_secs(700)) };
         let long = rows("name='a'\nkind='workload'\nseconds=29.97");
-        let told =
-            "1 rows under 9 allocators, 4 rounds, and up to 12 where they fit into 700 seconds: about 20 minutes";
+        let told = "1 row under 9 allocators, 4 rounds, and up to 12 where they fit into 700 seconds: about 20 minutes";
         assert_eq!(quick.describe(&long, 9), told);
         let once = Plan { least: 1, most: 1, ..quick };
-        assert_eq!(once.describe(&long, 9), "1 rows under 9 allocators, 1 round: about 5 minutes");
+        assert_eq!(once.describe(&long, 9), "1 row under 9 allocators, 1 round: about 5 minutes");
     }
 
     #[test]
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn the_time_that_was_given_is_told() {
         let times = [500, 1000, 90_000, 7_200_000].map(Duration::from_millis);
-        assert_eq!(times.map(exactly), ["0.5 seconds", "1 seconds", "90 seconds", "120 minutes"]);
+        assert_eq!(times.map(exactly), ["0.5 seconds", "1 second", "90 seconds", "120 minutes"]);
     }
 
     #[test]
@@ -173,7 +175,7 @@ mod tests {
         let roughly = |seconds| roughly(Duration::from_secs_f64(seconds));
         assert_eq!(
             [0.1, 89.0, 150.0, 9000.0].map(roughly),
-            ["about 1 seconds", "about 89 seconds", "about 2 minutes", "about 2.5 hours"]
+            ["about 1 second", "about 89 seconds", "about 2 minutes", "about 2.5 hours"]
         );
     }
 }

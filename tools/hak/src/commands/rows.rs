@@ -77,9 +77,15 @@ pub fn list(rows: &[Row], plan: &Plan, choice: &Choice) -> Result<()> {
             report::format::command(&row.command),
         ]);
     }
+    if let Some(build) = choice.build.as_deref().filter(|build| !build.is_dir()) {
+        return Err(failure(BAD_INPUT, format!("--build {}: there is no such directory", build.display())));
+    }
     // Where they are not all there, the list is of use still.
-    let allocators = allocators::choose(choice).map_or(1, |chosen| chosen.len());
-    output::print(&format!("{table}\n{}\n", plan.describe(rows, allocators)))
+    let (allocators, left_out) = allocators::choose_there(choice)?;
+    for reason in left_out {
+        output::say(format_args!("hak: the time is without one: {reason}"));
+    }
+    output::print(&format!("{table}\n{}\n", plan.describe(rows, allocators.len())))
 }
 
 /// Before anything of it was measured.

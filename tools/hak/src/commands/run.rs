@@ -2,9 +2,9 @@
 //! `hak run`
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use anyhow::Result;
@@ -47,8 +47,10 @@ pub fn command(words: &[OsString], env: &[(OsString, OsString)], library: Option
     command.args(words).envs(env.iter().cloned());
     if way == Way::Preloaded {
         let given = env.iter().rev().find(|(name, _)| name == "LD_PRELOAD");
-        let given = given.map(|(_, value)| value.clone());
-        command.env("LD_PRELOAD", in_front(&library, given.or_else(|| env::var_os("LD_PRELOAD"))));
+        let others = given.map(|(_, value)| value.clone()).or_else(|| env::var_os("LD_PRELOAD"));
+        let others = library::others_preloaded(&others.unwrap_or_default());
+        let list = [library].into_iter().chain(others).map(PathBuf::into_os_string);
+        command.env("LD_PRELOAD", list.collect::<Vec<_>>().join(OsStr::new(":")));
     }
     Ok(command)
 }
@@ -60,17 +62,8 @@ pub fn put_in_front(command: &mut Command, library: &Path) -> Result<()> {
         let message = "it is linked with libhakmem.a, in front of which nothing can be preloaded; link it without";
         return Err(failure(CANNOT_RUN, format!("cannot trace {}: {message}", command.get_program().display())));
     };
-    command.env("LD_PRELOAD", in_front(library, Some(others)));
+    command.env("LD_PRELOAD", [library.as_os_str(), &others].join(OsStr::new(":")));
     Ok(())
-}
-
-fn in_front(library: &Path, others: Option<OsString>) -> OsString {
-    let mut list = library.as_os_str().to_owned();
-    if let Some(others) = others.filter(|others| !others.is_empty()) {
-        list.push(":");
-        list.push(others);
-    }
-    list
 }
 
 pub fn cannot_start(command: &Command, error: &std::io::Error) -> anyhow::Error {

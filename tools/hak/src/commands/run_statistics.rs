@@ -28,7 +28,8 @@ pub fn print(directory: &Path, first: u32, status: ExitStatus) {
     reports.sort_by_key(|(pid, report)| (*pid != first, std::cmp::Reverse(committed(report))));
     if reports.first().is_none_or(|(pid, _)| *pid != first) {
         let how = process::describe(status);
-        let reason = "it did not end by exit or return, or had become a program that hakmem does not serve";
+        let reason = "it did not end by exit or return, had become a program that hakmem does not serve, or could not \
+                      write its file (see above)";
         say(format_args!("hak: process {first} left no statistics ({how}): {reason}"));
     }
     for (pid, report) in reports.iter().take(REPORTS) {

@@ -82,11 +82,7 @@ impl Wanted<'_> {
             let _ = writeln!(text, "export {name}={}", quote(value));
         }
         // What it started may start it again.
-        let _ = writeln!(
-            text,
-            "case :${{LD_PRELOAD-}}: in *:{0}:*) ;; *) export LD_PRELOAD=\"${{LD_PRELOAD:+$LD_PRELOAD:}}\"{0} ;; esac",
-            quoted(self.library)
-        );
+        text += &preload_once(self.library());
         let directory = script.parent().unwrap_or(Path::new("/"));
         text += &guard(&script, directory, &program, elf::read(&program)?.is_none());
         let _ = writeln!(text, "exec {} \"$@\"", quoted(&program));
@@ -115,20 +111,16 @@ impl Wanted<'_> {
             let message = format!("{} is read later, and sets LD_PRELOAD={value} alone", later.display());
             return Err(failure(CANNOT_RUN, message + ": let it hold ${LD_PRELOAD}, too, or have a name before 60"));
         }
-        let assignments = |export: &str, library: &str| {
-            let mut text = String::new();
-            for (name, value) in self.env {
-                let _ = writeln!(text, "{export}{name}={value}");
-            }
-            let _ = writeln!(text, "{export}LD_PRELOAD=${{LD_PRELOAD:+$LD_PRELOAD:}}{library}");
-            text
-        };
         let head = "# Made by hak install, removed by hak uninstall: programs under hakmem.\n";
-        let mut steps =
-            vec![Step::make(file, format!("{head}{}", assignments("", self.library())).into_bytes(), 0o644)];
+        let settings =
+            |export: &str| self.env.iter().map(|(name, value)| format!("{export}{name}={value}\n")).collect();
+        let (in_session, in_shell): (String, String) = (settings(""), settings("export "));
+        let text = format!("{head}{in_session}LD_PRELOAD=${{LD_PRELOAD:+$LD_PRELOAD:}}{}\n", self.library());
+        let mut steps = vec![Step::make(file, text.into_bytes(), 0o644)];
         if let Some(profile) = profile {
             self.check_is_of_sh(profile)?;
-            let text = format!("{head}{}", assignments("export ", &quote(self.library())));
+            // A shell in a session, or in a shell, reads it again.
+            let text = format!("{head}{in_shell}{}", preload_once(self.library()));
             steps.push(Step::add(root::absolute(profile)?, &text)?);
         }
         Ok(Form {
@@ -214,6 +206,14 @@ impl Wanted<'_> {
             ],
         })
     }
+}
+
+/// A line of sh's: the library behind what is preloaded, unless it is among that.
+fn preload_once(library: &str) -> String {
+    format!(
+        "case :${{LD_PRELOAD-}}: in *:{0}:*) ;; *) export LD_PRELOAD=\"${{LD_PRELOAD:+$LD_PRELOAD:}}\"{0} ;; esac\n",
+        quote(library)
+    )
 }
 
 /// For a shell: everything between single quotes is itself, newlines and all.

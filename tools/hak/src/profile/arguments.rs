@@ -86,7 +86,26 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 fn moments(text: &str) -> Result<(Duration, Duration), String> {
     let (from, to) = text.split_once(',').ok_or("expected two moments, as 10s,1m")?;
-    let zero = |text: &str| if text.starts_with('0') { Ok(Duration::ZERO) } else { duration(text) };
-    let (from, to) = (zero(from)?, duration(to)?);
+    let is_start = |text: &str| ["0", "0ms", "0s", "0m", "0h"].contains(&text);
+    let from = if is_start(from) { Duration::ZERO } else { duration(from)? };
+    let to = duration(to)?;
     if from < to { Ok((from, to)) } else { Err("the first moment has to be before the second".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read_as_a_whole() {
+        let seconds = |from, to| Ok((Duration::from_secs(from), Duration::from_secs(to)));
+        for start in ["0", "0ms", "0s", "0m", "0h"] {
+            assert_eq!(moments(&format!("{start},1s")), seconds(0, 1), "{start}");
+        }
+        assert_eq!(moments("05s,10s"), seconds(5, 10));
+        assert_eq!(moments("10s,1m"), seconds(10, 60));
+        for text in ["0foo,1s", "00x,1s", "0 s,1s", "05,1m", "1s", "5s,5s", "1m,0"] {
+            assert!(moments(text).is_err(), "{text}");
+        }
+    }
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use crate::profile::modules::Modules;
 use crate::profile::samples::Samples;
+use crate::trace::text::count;
 
 /// What was gathered of a process.
 pub struct Profile {
@@ -54,22 +55,28 @@ impl Profile {
     /// What a reader has to know of how good the figures are.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = self.failures.clone();
-        let mut say = |count: u64, what: &str| {
-            if count > 0 {
-                remarks.push(format!("{count} {what}"));
+        let mut say = |number: u64, what: &str, one: &str, many: &str, more: &str| {
+            if number > 0 {
+                remarks.push(format!("{} {}{more}", count(number, what), if number == 1 { one } else { many }));
             }
         };
         say(
             self.dropped,
-            "events were dropped by the process, as nobody had read the others yet, or too many samples were live: the \
+            "event",
+            "was",
+            "were",
+            " dropped by the process, as nobody had read the others yet, or too many samples were live: the \
              figures are too low, and what was freed may count as live for a second longer",
         );
-        say(self.lost, "events were never completed");
-        say(self.lost_stacks, "samples have no stack, as nobody had read the others yet: a larger --every helps");
+        say(self.lost, "event", "was", "were", " never completed");
+        let helps = " no stack, as nobody had read the others yet: a larger --every helps";
+        say(self.lost_stacks, "sample", "has", "have", helps);
         say(
             self.short_stacks,
-            "stacks are cut off at their outer end: they are deeper than the 16 KiB that are kept, or could not be \
-             followed further",
+            "stack",
+            "is",
+            "are",
+            " cut off at the outer end: deeper than the 16 KiB that are kept, or not to be followed further",
         );
         if !self.is_whole {
             remarks.push("What was allocated before the profile began, or after it ended, is not in it".into());

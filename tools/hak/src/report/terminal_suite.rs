@@ -12,6 +12,7 @@ use crate::report::told;
 use crate::results::{Kind, Results, Row, State};
 use crate::stats;
 use crate::suite_verdict;
+use crate::trace::text::count;
 use crate::upstream;
 
 /// The answer, then rows where hakmem loses first, then the means.
@@ -42,12 +43,12 @@ pub fn summary(results: &Results, best: bool) -> String {
     let ran = results.rows.len() - not_run.len();
     let _ = writeln!(
         out,
-        "{ran} of {} rows ran under {} allocators in {} rounds; {} not run; {} failures",
-        results.rows.len(),
-        results.allocators.len(),
-        results.rounds,
+        "{ran} of {} ran under {} in {}; {} not run; {}",
+        count(results.rows.len() as u64, "row"),
+        count(results.allocators.len() as u64, "allocator"),
+        count(results.rounds.into(), "round"),
         not_run.len(),
-        failures.len()
+        count(failures.len() as u64, "failure")
     );
     if results.state == State::Interrupted {
         out += "The measurement was interrupted.\n";

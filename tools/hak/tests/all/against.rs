@@ -158,9 +158,9 @@ fn the_rows_and_allocators_of_the_file_run_again() {
         command.args(suite.arguments()).arg("--against").arg(&then).args(more).env("COLUMNS", "200");
         String::from_utf8_lossy(&command.assert().success().get_output().stdout).into_owned()
     };
-    assert!(again(&["--list"]).contains("1 rows under 2 allocators, 4 rounds"));
+    assert!(again(&["--list"]).contains("1 row under 2 allocators, 4 rounds"));
     let text = again(&[]);
-    assert!(text.contains("1 of 1 rows ran under 2 allocators in 4 rounds"), "{text}");
+    assert!(text.contains("1 of 1 row ran under 2 allocators in 4 rounds"), "{text}");
     let cells = line(&text, "a ");
     assert_eq!(cells[1..], ["1000", "1000", "1.00x", "1.00x", "noise"].map(String::from), "{text}");
     let results = json(&suite.results());

@@ -91,8 +91,8 @@ fn a_program_with_the_library_in_itself_is_hakmems_alone() {
     assert.stdout(
         contains(of_table)
             .and(contains("1.25x"))
-            .and(contains("time: of 1 rows"))
-            .and(contains("in the geometric mean of 1 rows for the time and 1 rows for the memory"))
+            .and(contains("time: of 1 row"))
+            .and(contains("in the geometric mean of 1 row for the time and 1 row for the memory"))
             .and(contains("not run: not built: ").and(contains("is not built, for which it takes cargo"))),
     );
     let results = json(&suite.results());
@@ -317,8 +317,21 @@ fn rows_are_listed_and_chosen() {
     };
     assert!(list(&[]).contains("3 rows under 2 allocators, 1 round, and up to 5 where they fit into 175 minutes"));
     assert!(list(&["--quick"]).contains("2 rows"));
-    assert!(list(&["--filter", "ALPHA"]).contains("1 rows under"));
+    assert!(list(&["--filter", "ALPHA"]).contains("1 row under"));
     hak().args(suite.arguments()).args(["--filter", "gamma"]).assert().code(2).stderr(contains("no row of the suite"));
+    // What is named wrongly, and what is only not there.
+    let listed = |words: &[&str]| {
+        let mut command = hak();
+        command.args(["bench", "--list", "--suite"]).arg(suite.directory.path().join("suite.toml")).args(words).assert()
+    };
+    listed(&["--allocators", "glibc,nosuch"]).code(2).stderr(contains("no allocator is called 'nosuch'"));
+    listed(&["--allocator", "x=/nosuch"]).code(2).stderr(contains("/nosuch: No such file or directory"));
+    listed(&["--build", "/nosuch"]).code(2).stderr(contains("--build /nosuch: there is no such directory"));
+    let empty = tempfile::tempdir().unwrap();
+    listed(&["--build", empty.path().to_str().unwrap(), "--allocators", "glibc,snmalloc"])
+        .success()
+        .stdout(contains("3 rows under 1 allocator, 1 round"))
+        .stderr(contains("hak: the time is without one: allocator 'snmalloc' is not there: "));
     assert!(list(&["--rounds", "3"]).contains("3 rows under 2 allocators, 3 rounds: about 5 seconds"));
     assert_eq!(fs::read_dir(suite.directory.path().join("results")).unwrap().count(), 0);
 }

@@ -175,6 +175,11 @@ fn a_program_that_does_not_succeed_is_not_measured() {
     compare(&[], "echo no file >&2; exit 2").code(1).stdout("").stderr(
         contains("did not succeed under glibc (exit code 2: no file)").and(contains("--ignore-failure measures it")),
     );
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("program");
+    cc(&program, "int main(void) { return 2; }", &["-static"]);
+    let alone = hak().args(["compare", "--allocators", "glibc", "--"]).arg(&program).assert().code(1);
+    alone.stderr(contains("did not succeed with its own allocator (exit code 2)"));
     compare(&["--ignore-failure"], "exit 2").success().stdout(contains("wall time"));
     let differs = "case $LD_PRELOAD in *hakmem*) exit 4;; esac; exit 2";
     compare(&["-i"], differs).success();

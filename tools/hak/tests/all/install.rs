@@ -245,6 +245,15 @@ fn a_users_profile_gets_lines_and_loses_them() {
     let script = format!(". {}; echo \"$A $LD_PRELOAD\"", profile.display());
     let out = Command::new("sh").args(["-c", &script]).env("LD_PRELOAD", "").output().unwrap();
     assert!(String::from_utf8(out.stdout).unwrap().starts_with("b /"), "both lines hold");
+    // A shell in a shell reads it again, and what else is preloaded stays.
+    for own in ["", "/own.so"] {
+        let script = format!(". {0}; once=$LD_PRELOAD; . {0}; echo \"$once\"; echo \"$LD_PRELOAD\"", profile.display());
+        let out = Command::new("sh").args(["-c", &script]).env("LD_PRELOAD", own).output().unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], lines[1]);
+        assert!(lines[0].starts_with(own) && lines[0].matches("libhakmem").count() == 1, "{text}");
+    }
     let generator = Path::new("/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator");
     if generator.exists() {
         let mut command = Command::new(generator);

@@ -63,7 +63,7 @@ fn uninstall_rest(tree: &Tree) {
 
 fn profile_is_whole(tree: &Tree) {
     let text = tree.read(".profile");
-    let with_lines = text.starts_with("export A=b\n#") && text.ends_with(".so'\n");
+    let with_lines = text.starts_with("export A=b\n#") && text.ends_with(".so' ;; esac\n");
     assert!(text == "export A=b\n" || with_lines, "{text}");
 }
 

@@ -34,6 +34,29 @@ fn the_program_runs_under_hakmem_with_its_arguments_and_exit_code() {
         .stdout(contains(format!("{} a=b --stats", library().display())).and(contains("\n0").not()));
 }
 
+/// The dynamic linker would look for another file.
+#[test]
+fn a_path_that_is_expanded_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let odd = directory.path().join("a$LIB");
+    fs::create_dir(&odd).unwrap();
+    let copy = odd.join("libhakmem.so");
+    fs::copy(library(), &copy).unwrap();
+    let refused = hak().args(["run", "--library"]).arg(&copy).args(["--", "true"]).assert().code(2);
+    refused.stderr(contains("a path with a space, a colon or a $ cannot be preloaded"));
+    let mut command = hak();
+    command.args(["compare", "--allocators", "glibc", "--", "true"]).env("TMPDIR", &odd);
+    command.assert().code(2).stderr(contains("cannot be preloaded; set TMPDIR to a path without space, colon and $"));
+}
+
+#[test]
+fn statistics_that_could_not_be_written_are_said_to_be() {
+    let mut command = hak();
+    command.args(["run", "--stats", "--library"]).arg(library());
+    command.args(["--", "sh", "-c", "rm -r \"${HAKMEM_STATS_FILE%/*}\""]);
+    command.assert().success().stderr(contains("left no statistics").and(contains("or could not write its file (see")));
+}
+
 #[test]
 fn a_variable_may_have_any_bytes() {
     let mut command = hak();
@@ -53,6 +76,7 @@ fn the_program_is_looked_for_along_its_own_path() {
     write_script(&directory.path().join("its-name"), "#!/bin/sh\necho \"$LD_PRELOAD\"\n");
     run(own, "its-name").success().stdout(contains("libhakmem"));
     run(own, "ls").code(127).stderr("hak: no such program: ls\n");
+    run(own, "").code(127).stderr("hak: the name of the program is empty\n");
     cc(&directory.path().join("ls"), "int main(void) { return 0; }", &["-static"]);
     run(&format!("{own}:/bin"), "ls").code(126).stderr(contains("ls: it is statically linked"));
     write_script(&directory.path().join("by-env"), "#!/usr/bin/env ls\n");
@@ -88,15 +112,30 @@ fn no_process_stays_between() {
 
 #[test]
 fn a_preload_of_the_user_stays_behind() {
-    let preload = library().with_file_name("libhakmem.so.0");
-    hak()
-        .env("LD_PRELOAD", &preload)
-        .args(["run", "--library"])
-        .arg(library())
-        .args(["--", "sh", "-c", "echo $LD_PRELOAD"])
-        .assert()
-        .success()
-        .stdout(contains(format!("{}:{}", library().display(), preload.display())));
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join("own.so");
+    cc(&own, "int its_own;", &["-shared", "-fPIC"]);
+    let another = library().with_file_name("libhakmem.so.0");
+    let (all, own) = (format!("{} {}", another.display(), own.display()), own.display());
+    let preloaded = |words: &[&str]| {
+        let mut command = hak();
+        command.env("LD_PRELOAD", &all).args(words).arg("--library").arg(library());
+        command.args(["--", "sh", "-c", "echo $LD_PRELOAD"]).assert().success()
+    };
+    preloaded(&["run"]).stdout(format!("{}:{own}\n", library().display()));
+    preloaded(&["run", "--env", &format!("LD_PRELOAD={all}")]).stdout(format!("{}:{own}\n", library().display()));
+    // In front of both is what records.
+    let trace = directory.path().join("trace");
+    let traced = preloaded(&["trace", "--output", trace.to_str().unwrap()]);
+    traced.stdout(contains(format!("/trace.so:{}:{own}\n", library().display())));
+}
+
+/// It would be taken for what the program brings along.
+#[test]
+fn what_is_compared_is_without_the_sessions_hakmem() {
+    let mut command = hak();
+    command.env("LD_PRELOAD", library()).args(["compare", "--rounds", "1", "--allocators", "glibc", "--", "true"]);
+    command.assert().success().stdout(contains("glibc").and(contains("as shipped").not()));
 }
 
 /// ls closes its standard error before it ends, and the shell there has no part in the report.

@@ -47,7 +47,7 @@ fn crossovers_are_found_by_halving_and_listed() {
     assert!(probes.iter().all(|row| row["columns"][1]["samples"].as_array().unwrap().len() == 4));
     assert_eq!(rows.len(), 9 + probes.len());
     // No part of the means, nor of the rows that are compared one by one.
-    assert!(text.contains("time: of 1 rows, hakmem is ahead"), "{text}");
+    assert!(text.contains("time: of 1 row, hakmem is ahead"), "{text}");
     let mean = text.lines().find(|line| line.trim_start().starts_with("glibc ")).unwrap();
     assert_eq!(mean.split_whitespace().collect::<Vec<_>>()[3..7], ["1.000", "1", "1.000", "1"], "{mean}");
 }

@@ -58,8 +58,8 @@ pub enum Command {
 /// another hakmem, of a session or of what hak install has made.
 ///
 /// Refused, with the reason, are programs that nothing can be preloaded into: static ones, set-uid
-/// ones of another user, those of another C library or architecture, and those with a malloc of their own. For a
-/// script, that holds for its interpreter.
+/// ones of another user, those of another C library or architecture, and those with a malloc of their own, also a
+/// sanitizer's. For a script, that holds for its interpreter. One that may be executed but not read is started unseen.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -17,6 +17,8 @@ pub struct Elf {
     pub defines_malloc: bool,
     /// It exports a function that only hakmem has.
     pub defines_hakmem: bool,
+    /// A library of a sanitizer's with a malloc of its own, which it is linked with.
+    pub sanitizer: Option<String>,
 }
 
 /// A name that libhakmem.a brings into every program, also into one without symbols.
@@ -60,7 +62,22 @@ fn describe<H: FileHeader<Endian = Endianness>>(data: &ReadCache<File>, bits: u8
     };
     found.defines_malloc = defines(b"malloc");
     found.defines_hakmem = defines(b"hak_stats");
+    let dynamic = sections.dynamic_table(endian, data)?;
+    for entry in dynamic.iter().filter(|entry| entry.tag == elf::DT_NEEDED) {
+        let name = text(dynamic.string(entry)?);
+        if is_a_sanitizers(&name) {
+            found.sanitizer = Some(name);
+        }
+    }
     Ok(found)
+}
+
+/// As gcc names it, libasan.so.8, or clang, libclang_rt.asan-x86_64.so. UndefinedBehaviorSanitizer leaves malloc alone.
+fn is_a_sanitizers(library: &str) -> bool {
+    let name = library.rsplit('/').next().unwrap_or_default();
+    let name = name.strip_prefix("libclang_rt.").or_else(|| name.strip_prefix("lib")).unwrap_or_default();
+    let word = name.split(['.', '-']).next().unwrap_or_default();
+    ["asan", "hwasan", "lsan", "tsan"].contains(&word) && name.contains(".so")
 }
 
 /// Where a file has a symbol.
@@ -134,5 +151,18 @@ pub fn machine_name(machine: u16) -> String {
         243 => "riscv".into(),
         258 => "loongarch".into(),
         other => format!("machine {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn libraries_of_sanitizers_are_known_by_their_names() {
+        for name in ["libasan.so.8", "libtsan.so.2", "liblsan.so.0", "libhwasan.so.0", "libclang_rt.asan-x86_64.so"] {
+            assert!(super::is_a_sanitizers(name), "{name}");
+        }
+        for name in ["libubsan.so.1", "libc.so.6", "asan.so", "libasana.so.1", "libclang_rt.ubsan_standalone.so"] {
+            assert!(!super::is_a_sanitizers(name), "{name}");
+        }
     }
 }

@@ -10,10 +10,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 use crate::elf::{self, Elf};
 use crate::env_command;
 use crate::failure::{CANNOT_RUN, NOT_FOUND, failure};
+use crate::output;
 
 /// The kernel follows at most this many `#!` lines (BINPRM_MAX_RECURSION).
 const MAX_INTERPRETERS: usize = 5;
@@ -78,6 +81,18 @@ pub fn check_along(command: &OsStr, library: &Elf, path: &OsStr) -> Result<Way> 
     }
 }
 
+/// The same of a program that is started right away: one that may be executed but not read is so without being looked at.
+pub fn check_to_start(command: &OsStr, library: &Elf, path: &OsStr) -> Result<Way> {
+    let found = find_along(command, path)?;
+    if access(&found, Access::READ_OK) != Err(Errno::ACCESS) {
+        return check_along(command, library, path);
+    }
+    refuse_gained_rights(&found)?;
+    let shown = found.display();
+    output::say(format_args!("hak: {shown} may not be read, so hak cannot tell whether hakmem can serve it"));
+    Ok(Way::Preloaded)
+}
+
 /// The same for any allocator that is preloaded. A program with a malloc of its own is not refused.
 pub fn check_for_comparison(command: &OsStr, library: &Elf) -> Result<Way> {
     check_file(&find(command)?, &Search { library, path: &own_path() }, MAX_INTERPRETERS)
@@ -133,11 +148,21 @@ fn check_file(path: &Path, search: &Search, interpreters_left: usize) -> Result<
     }
 }
 
+fn refused(path: &Path, reason: &str) -> anyhow::Error {
+    failure(CANNOT_RUN, format!("cannot serve {}: {reason}", path.display()))
+}
+
+fn refuse_gained_rights(path: &Path) -> Result<()> {
+    match gains_rights(path)? {
+        Some(reason) => {
+            Err(refused(path, &format!("{reason}, and the dynamic linker ignores LD_PRELOAD for such programs")))
+        }
+        None => Ok(()),
+    }
+}
+
 fn check_elf(path: &Path, program: &Elf, library: &Elf) -> Result<Way> {
-    let refuse = |reason: String| {
-        let message = format!("cannot serve {}: {reason}", path.display());
-        Err(failure(CANNOT_RUN, message))
-    };
+    let refuse = |reason: String| Err(refused(path, &reason));
     if (program.bits, program.machine) != (library.bits, library.machine) {
         return refuse(format!(
             "it is a {}-bit {} program, and the library is for {}-bit {}",
@@ -160,11 +185,15 @@ fn check_elf(path: &Path, program: &Elf, library: &Elf) -> Result<Way> {
     if !Path::new(interpreter).exists() {
         return refuse(format!("its loader {interpreter} is missing"));
     }
-    if let Some(reason) = gains_rights(path)? {
-        return refuse(format!("{reason}, and the dynamic linker ignores LD_PRELOAD for such programs"));
-    }
+    refuse_gained_rights(path)?;
     if program.defines_malloc {
         return own(path, Kind::Malloc);
+    }
+    if let Some(sanitizer) = &program.sanitizer {
+        return refuse(format!(
+            "it is built with a sanitizer, whose library {sanitizer} brings its own malloc and has to be loaded before \
+             anything else; build it without -fsanitize"
+        ));
     }
     Ok(Way::Preloaded)
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! `hak bench`
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -56,7 +57,7 @@ pub fn run(arguments: Bench) -> Result<u8> {
     let made = fs::create_dir_all(&directory);
     made.map_err(|error| failure(BAD_INPUT, format!("cannot make {}: {error}", directory.display())))?;
     let stem = format!("{}-{what}", results.started.replace(':', ""));
-    let json = directory.join(format!("{stem}.json"));
+    let json = new_file(&directory, &stem)?;
     let (json, csv) = (Output::of(&json)?, Output::of(&json.with_extension("csv"))?);
     let places = Placeholders::new(&file, &build);
     results.plan = Some(plan.clone());
@@ -72,6 +73,21 @@ pub fn run(arguments: Bench) -> Result<u8> {
     say(format_args!("results: {json} (and .csv)"));
 
     Ok(Benchmark::new(rows, places, results, plan, json, csv)?.run(arguments.best, against.as_ref()))
+}
+
+/// A result file of its own for each run, also where two begin in the same second.
+fn new_file(directory: &Path, stem: &str) -> Result<PathBuf> {
+    let mut file = directory.join(format!("{stem}.json"));
+    for number in 2.. {
+        match File::create_new(&file) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                file = directory.join(format!("{stem}-{number}.json"));
+            }
+            Err(error) => return Err(failure(BAD_INPUT, format!("cannot write {}: {error}", file.display()))),
+            Ok(_) => break,
+        }
+    }
+    Ok(file)
 }
 
 /// An interrupted run, from the row on that it was in.
@@ -105,4 +121,21 @@ fn need_workloads(build: &Build, rows: &[Row]) -> Result<()> {
         return Err(failure(BAD_INPUT, message));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_runs_have_the_same_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["now-full.json", "now-full-2.json", "now-full-3.json"] {
+            assert_eq!(new_file(directory.path(), "now-full").unwrap(), path(name));
+            assert!(path(name).exists());
+        }
+        assert_eq!(new_file(directory.path(), "now-part").unwrap(), path("now-part.json"));
+        assert!(new_file(&path("none"), "now").unwrap_err().to_string().contains("cannot write"));
+    }
 }

@@ -41,7 +41,7 @@ pub fn command(words: &[OsString], env: &[(OsString, OsString)], library: Option
     // The new program's PATH is the one that counts, as with env(1).
     let path =
         env.iter().rev().find(|(name, _)| name == "PATH").map_or_else(program::own_path, |(_, path)| path.clone());
-    let way = program::check_along(name, &library::describe(&library)?, &path)?;
+    let way = program::check_to_start(name, &library::describe(&library)?, &path)?;
 
     let mut command = Command::new(name);
     command.args(words).envs(env.iter().cloned());

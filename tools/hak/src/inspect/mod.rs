@@ -7,6 +7,7 @@
 pub mod census;
 pub mod fields;
 pub mod found;
+pub mod identity;
 pub mod layout;
 pub mod pages;
 pub mod picture;
@@ -53,6 +54,11 @@ impl Inspected {
 
     /// One look.
     pub fn look(&self) -> Result<(Tables, Census, Snapshot)> {
+        // What becomes another program has other memory, in which whatever was looked for is not.
+        self.seen().map_err(|error| self.target.replaced().unwrap_or(error))
+    }
+
+    fn seen(&self) -> Result<(Tables, Census, Snapshot)> {
         let tables = Tables::read(&self.target, &self.layout)?;
         let census = Census::of(&tables, &self.layout);
         let snapshot = Snapshot::of(self, &tables, &census)?;

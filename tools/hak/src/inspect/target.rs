@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
+use crate::inspect::identity::Identity;
 use crate::output::without_controls;
 
 /// Its number in linux/capability.h.
@@ -34,6 +35,7 @@ pub struct Target {
     way: Way,
     /// It was there once.
     is_known: bool,
+    identity: Option<Identity>,
 }
 
 enum Way {
@@ -57,7 +59,8 @@ impl Target {
     pub fn open(pid: u32) -> Result<Target> {
         // SAFETY: sysconf has no preconditions.
         let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-        let mut target = Target { pid, page, way: Way::Calls, is_known: false };
+        let identity = Identity::of(pid);
+        let mut target = Target { pid, page, way: Way::Calls, is_known: false, identity };
         let mappings = target.mappings()?;
         target.refuse_thread()?;
         let Some(first) = mappings.iter().find(|mapping| mapping.readable && !mapping.path.starts_with("[v")) else {
@@ -205,6 +208,11 @@ impl Target {
             (Way::Calls, _) => true,
             (Way::File(file), Some(first)) => !matches!(file.read_at(&mut [0], first.from), Ok(0)),
         }
+    }
+
+    /// An error, if its number is by now that of another program or process than it was opened with.
+    pub fn replaced(&self) -> Option<anyhow::Error> {
+        (Identity::of(self.pid) != self.identity).then(|| self.gone())
     }
 
     fn gone(&self) -> anyhow::Error {

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::failure::{self, SOMETHING_FAILED, failure};
+use crate::inspect::identity::Identity;
 use crate::inspect::target::{Mapping, Target};
 use crate::inspect::threads::State;
 use crate::inspect::{Inspected, found};
 use crate::top::course::{Look, per_second, purged};
-use crate::top::identity::Identity;
 use crate::top::row::Row;
 
 /// A process that has loaded hakmem by itself, long after it began, is found after so many looks.

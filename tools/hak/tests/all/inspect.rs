@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -263,7 +264,7 @@ fn what_cannot_be_inspected_is_named() {
 
     let mut ended = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
     // Its end of the pipe is closed when it has ended; it is not waited for yet.
-    std::io::Read::read_to_end(&mut ended.stdout.take().unwrap(), &mut Vec::new()).unwrap();
+    ended.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();
     while !fs::read_to_string(format!("/proc/{}/stat", ended.id())).unwrap().contains(") Z") {}
     refused(&ended.id().to_string(), 2, "it has ended");
     ended.wait().unwrap();
@@ -409,4 +410,39 @@ fn files_are_written_though_standard_output_fails() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write standard output"), "{output:?}");
     assert!(serde_json::from_slice::<Value>(&fs::read(json).unwrap()).unwrap()["live"].is_u64());
     assert!(fs::read_to_string(html).unwrap().contains("</html>"));
+}
+
+/// Its new program has hakmem elsewhere.
+#[test]
+fn a_process_that_becomes_another_program_is_said_to() {
+    let script = "echo; read line; exec sleep 1000";
+    for (words, shown) in [(&["inspect", "--every", "100ms", "--count", "1000"][..], true), (&["dump"], false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).env("LD_PRELOAD", library());
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let mut command = Command::new(crate::common::BINARY);
+        command.args(words).arg(shell.id().to_string()).env_remove("LD_PRELOAD");
+        let dumped = directory.path().join("dump");
+        if !shown {
+            command.args(["--every", "100ms", "--to"]).arg(&dumped);
+        }
+        let mut hak = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        if shown {
+            hak.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        } else {
+            while !dumped.exists() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+        shell.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let output = hak.wait_with_output().unwrap();
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let reason = format!("process {} has become another program while it was being looked at", shell.id());
+        assert!(said.contains(&reason), "{said}");
+    }
 }

@@ -3,8 +3,11 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
+use crate::common::heaps::{NOBODY, is_root_here};
 use crate::common::{cc, hak, library, write_script};
 use predicates::prelude::*;
 use predicates::str::contains;
@@ -179,4 +182,62 @@ fn damaged_programs_are_named() {
         .assert()
         .code(2)
         .stderr(contains("damaged ELF file"));
+}
+
+/// As shared libraries, which end the program, or crash, where another one goes before them.
+#[test]
+fn programs_with_a_sanitizer() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("program.c");
+    fs::write(&source, "int main(void) { return 0; }").unwrap();
+    let program = source.with_extension("");
+    let compiled = |sanitizer: &str| {
+        let mut gcc = Command::new("gcc");
+        gcc.arg(format!("-fsanitize={sanitizer}")).arg(&source).arg("-o").arg(&program).stderr(Stdio::null());
+        gcc.status().is_ok_and(|status| status.success())
+    };
+    for (sanitizer, library) in [("address", "libasan.so"), ("thread", "libtsan.so"), ("leak", "liblsan.so")] {
+        if !compiled(sanitizer) {
+            eprintln!("skipped: gcc has no {sanitizer} sanitizer here");
+            continue;
+        }
+        assert_refused(&program, &format!("whose library {library}"));
+        let mut compare = hak();
+        compare.args(["compare", "--allocators", "glibc", "--"]).arg(&program).assert().code(126).stdout("");
+        let mut install = hak();
+        install.args(["install", "program"]).arg(&program).arg("--prefix").arg(directory.path().join("prefix"));
+        let refused = install.arg("--library").arg(self::library()).assert().code(126);
+        refused.stderr(contains("it is built with a sanitizer"));
+        assert!(!directory.path().join("prefix").exists());
+    }
+    if compiled("undefined") {
+        hak().args(["run", "--library"]).arg(library()).arg("--").arg(&program).assert().success();
+    }
+}
+
+/// What may be executed but not read: nobody can tell what it is, and it may well be served.
+#[test]
+fn programs_that_cannot_be_read_are_started() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = directory.path().join("cat");
+    fs::copy("/bin/cat", &program).unwrap();
+    let run = |mode: u32| {
+        fs::set_permissions(&program, Permissions::from_mode(mode)).unwrap();
+        let mut command = Command::new(crate::common::BINARY);
+        command.args(["run", "--library"]).arg(library()).arg("--").arg(&program).arg("/proc/self/maps");
+        if is_root_here() {
+            command.uid(NOBODY); // root may read everything
+        }
+        let output = command.env_remove("LD_PRELOAD").output().unwrap();
+        let [out, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        (output.status.code(), out, said)
+    };
+    let (code, out, said) = run(0o111);
+    assert!(said.contains("may not be read, so hak cannot tell whether"), "{said}");
+    assert!(code == Some(0) && out.contains("libhakmem"), "{out}{said}");
+    if is_root_here() {
+        let (code, _, said) = run(0o4711);
+        assert!(code == Some(126) && said.contains("set-uid to another user"), "{said}");
+    }
 }

@@ -58,11 +58,11 @@ typedef struct {
       uint16_t capacity, free_count, first_word;
       uint8_t size_class;
       bool listed;
-      bool is_whole, is_open; /* a run: one lone block; in the list of those with spare units */
-      uint16_t not_its[2];    /* slab.purged and slab.purged_pages, which are 0 where no slab is */
-      uint32_t units;         /* a lone block's                                */
-      unit_t run;             /* a slab or a lone block: the run that it is in */
-      unit_t run_previous, run_next, open_previous, open_next; /* a run: the region's others */
+      bool is_whole;       /* a run: it is one lone block */
+      uint16_t not_its[2]; /* slab.purged and slab.purged_pages, which are 0 where no slab is */
+      uint32_t units;      /* a lone block's                                */
+      unit_t run;          /* a slab or a lone block: the run that it is in */
+      unit_t run_previous, run_next, open_previous, open_next; /* a run: the region's others; those of its list */
       uint32_t spare;                                          /* a run: a bit for each unit that nothing is in */
       uint32_t asked_units; /* a lone block: what was asked for takes so many; at most `units` */
     } region;

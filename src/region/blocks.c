@@ -4,6 +4,7 @@
 #include "../slab/bits.h"
 #include "../slab/slab.h"
 #include "../support/error.h"
+#include "spare.h"
 #include "units.h"
 
 /* ---- Lists ---------------------------------------------------------------------*/
@@ -163,12 +164,29 @@ static size_t check_piece(region_t *region, unit_t unit, region_t *sums) {
   return size_classes[what].slab_units;
 }
 
+/* Each open run is in the list of its longest row, and no other is. Returns how many there are. */
+static size_t check_open(const region_t *region) {
+  size_t count = 0;
+  for (unsigned list = 0; list < OPEN_LISTS; list++) {
+    for (unit_t run = region->open[list], previous = 0; run != 0; run = map_record(run)->region.open_next) {
+      const unit_record_t *r = map_record(run);
+      HAK_CHECK(r->region.spare != 0 && spare_list_of(r->region.spare) == list);
+      HAK_CHECK(r->region.open_previous == previous &&
+                word_region(atomic32_load_relaxed(map_word(run))) == region->number);
+      previous = run;
+      count++;
+    }
+  }
+  return count;
+}
+
 static void check_region(region_t *region) {
   region_t sums = {0};
+  size_t open_runs = 0;
   for (unit_t run = region->runs; run != 0; run = map_record(run)->region.run_next) {
     const unit_record_t *r = map_record(run);
     HAK_CHECK(r->region.is_whole ? r->region.spare == 0 : r->run_units <= RUN_UNITS_MOST);
-    HAK_CHECK(r->region.is_open == (r->region.spare != 0));
+    open_runs += r->region.spare != 0;
     sums.taken_units += r->run_units;
     for (size_t i = 0; i < r->run_units;) {
       uint32_t word = atomic32_load_relaxed(map_word(run + i));
@@ -183,6 +201,7 @@ static void check_region(region_t *region) {
   HAK_CHECK(sums.taken_units + region->coming_units == region->taken_units && sums.spare_units == region->spare_units);
   HAK_CHECK(sums.slab_bytes == region->slab_bytes && sums.free_bytes == region->free_bytes);
   HAK_CHECK(sums.lone_units == region->lone_units && region->going == 0);
+  HAK_CHECK(check_open(region) == open_runs);
   for (unsigned c = 0; c < MID_CLASS_END; c++)
     for (unit_t slab = region->slabs[c]; slab != 0; slab = map_record(slab)->region.next)
       HAK_CHECK(map_record(slab)->region.listed && map_record(slab)->region.size_class == c);

@@ -21,6 +21,8 @@
 HAK_C_BEGIN
 
 enum { REGION_GATES = 16 };
+enum { RUN_UNITS_MOST = 32, OPEN_LISTS = 6 }; /* units of a run that is cut; lists of such runs, see spare.h */
+static_assert(1 << (OPEN_LISTS - 1) == RUN_UNITS_MOST, "a list for each row that a run may have");
 extern hak_gate_t registry_gate; /* numbers, records and tables of caches; never held together with those below */
 extern hak_gate_t region_gates[REGION_GATES];
 HAK_INLINE hak_gate_t *registry_gate_of(uint32_t number) { return &region_gates[number % REGION_GATES]; }
@@ -38,7 +40,7 @@ typedef struct region {
   struct region_cache *caches;
   struct region_cache *inherited; /* from this one on they may be of threads that this child has not     */
   unit_t runs;                    /* all that the arena has given, linked by region.run_next           */
-  unit_t open;                    /* those with spare units, linked by region.open_next                */
+  unit_t open[OPEN_LISTS];        /* those with spare units, linked by region.open_next                */
   unit_t going;                   /* to be given to the arena when the thread leaves; as `runs`        */
   unit_t kept;                    /* a run that became all spare and may be so still; 0: none */
   unit_t slabs[MID_CLASS_END];    /* with a free block, linked by region.next                      */

@@ -5,35 +5,18 @@
 #include "../arena/arena_purge.h"
 #include "../arena/huge_pages.h"
 #include "../support/error.h"
+#include "spare.h"
 
 enum {
-  OPEN_LOOKS = 8,      /* runs that a request looks at for spare units */
+  OPEN_LOOKS = 8,      /* runs that a lone block's request looks at in vain, at most */
   SMALL_RUN_UNITS = 8, /* a run of a region that is small, at most      */
 };
 
 /* ---- Lists ---------------------------------------------------------------------*/
-static void open_run(region_t *region, unit_t run) {
+static void add_run(region_t *region, unit_t run, bool is_whole) {
   unit_record_t *r = map_record(run);
-  r->region.open_previous = 0;
-  r->region.open_next = region->open;
-  if (region->open != 0) map_record(region->open)->region.open_previous = run;
-  region->open = run;
-  r->region.is_open = true;
-}
-
-static void close_run(region_t *region, unit_t run) {
-  unit_record_t *r = map_record(run);
-  if (r->region.open_next != 0) map_record(r->region.open_next)->region.open_previous = r->region.open_previous;
-  if (r->region.open_previous != 0) map_record(r->region.open_previous)->region.open_next = r->region.open_next;
-  else region->open = r->region.open_next;
-  r->region.is_open = false;
-}
-
-static void add_run(region_t *region, unit_t run, uint32_t spare, bool is_whole) {
-  unit_record_t *r = map_record(run);
-  r->region.spare = spare;
+  r->region.spare = 0;
   r->region.is_whole = is_whole;
-  r->region.is_open = false;
   r->region.run_previous = 0;
   r->region.run_next = region->runs;
   if (region->runs != 0) map_record(region->runs)->region.run_previous = run;
@@ -48,7 +31,6 @@ static void give_later(region_t *region, unit_t run) {
 
 static void remove_run(region_t *region, unit_t run) {
   unit_record_t *r = map_record(run);
-  if (r->region.is_open) close_run(region, run);
   if (region->kept == run) region->kept = 0;
   if (r->region.run_next != 0) map_record(r->region.run_next)->region.run_previous = r->region.run_previous;
   if (r->region.run_previous != 0) map_record(r->region.run_previous)->region.run_next = r->region.run_next;
@@ -80,50 +62,28 @@ void units_leave(region_t *region) {
 
 /* ---- Spare units -----------------------------------------------------------------*/
 
-/* Where so many bits of the mask lie in a row, from a multiple of `align` on; 32: nowhere. */
-static unsigned find_row(uint32_t mask, size_t units, size_t align) {
-  static const uint32_t starts[] = {[1] = 0xffffffff, [2] = 0x55555555, [4] = 0x11111111, [8] = 0x01010101};
-  for (size_t have = 1; have < units;) {
-    size_t step = min_size(have, units - have);
-    mask &= mask >> step;
-    have += step;
-  }
-  mask &= starts[align];
-  return mask != 0 ? (unsigned)__builtin_ctz(mask) : 32;
-}
-
 static bool is_all_spare(unit_t run) {
   return map_record(run)->region.spare == bit_range32(0, (unsigned)map_record(run)->run_units);
 }
 
 unit_t units_cut(region_t *region, size_t units, size_t align_units) {
   if (region->spare_units < units) return 0;
-  unsigned looks = OPEN_LOOKS;
-  for (unit_t run = region->open; run != 0 && looks-- > 0; run = map_record(run)->region.open_next) {
-    unit_record_t *r = map_record(run);
-    unsigned at = find_row(r->region.spare, units, align_units);
-    if (at == 32) continue;
-    r->region.spare &= ~bit_range32(at, (unsigned)units);
-    region->spare_units -= units;
-    if (r->region.spare == 0) close_run(region, run);
-    map_record(run + at)->region.run = run;
-    return run + at;
-  }
-  return 0;
+  unit_t run, first = spare_find(region, units, align_units, OPEN_LOOKS, &run);
+  if (first == 0) return 0;
+  spare_set(region, run, map_record(run)->region.spare & ~bit_range32(first - run, (unsigned)units));
+  map_record(first)->region.run = run;
+  return first;
 }
 
 static void drop_spare_run(region_t *region, unit_t run) {
-  region->spare_units -= map_record(run)->run_units;
+  spare_set(region, run, 0);
   remove_run(region, run);
 }
 
 void units_return(region_t *region, unit_t first, size_t units) {
   unit_t run = map_record(first)->region.run;
-  unit_record_t *r = map_record(run);
   map_write_words(first, 0, units, region_word(region->number, REGION_SPARE));
-  r->region.spare |= bit_range32(first - run, (unsigned)units);
-  region->spare_units += units;
-  if (!r->region.is_open) open_run(region, run);
+  spare_set(region, run, map_record(run)->region.spare | bit_range32(first - run, (unsigned)units));
   if (!is_all_spare(run)) return;
   /* One run is kept, so that a lone slab that comes and goes does not take and give one each time. */
   unit_t kept = region->kept;
@@ -132,9 +92,11 @@ void units_return(region_t *region, unit_t first, size_t units) {
 }
 
 void units_drop_spare(region_t *region) {
-  for (unit_t run = region->open, next; run != 0; run = next) {
-    next = map_record(run)->region.open_next;
-    if (is_all_spare(run)) drop_spare_run(region, run);
+  for (unsigned list = 0; list < OPEN_LISTS; list++) {
+    for (unit_t run = region->open[list], next; run != 0; run = next) {
+      next = map_record(run)->region.open_next;
+      if (is_all_spare(run)) drop_spare_run(region, run);
+    }
   }
 }
 
@@ -205,9 +167,8 @@ fetched_t units_fetch(uint64_t handle, size_t units) {
   if (region == NULL) return UNITS_REGION_GONE;
   if (first != 0) {
     map_write_words(first, 0, run_units, region_word(region->number, REGION_SPARE));
-    add_run(region, first, bit_range32(0, (unsigned)run_units), false);
-    open_run(region, first);
-    region->spare_units += run_units;
+    add_run(region, first, false);
+    spare_set(region, first, bit_range32(0, (unsigned)run_units));
   }
   registry_leave(region);
   return first != 0 ? UNITS_FETCHED : UNITS_NO_MEMORY;
@@ -231,7 +192,7 @@ fetched_t units_fetch_whole(uint64_t handle, size_t units, size_t align_units, u
     registry_leave(region);
     return UNITS_NO_MEMORY;
   }
-  add_run(region, *first, 0, true);
+  add_run(region, *first, true);
   map_record(*first)->region.run = *first;
   return UNITS_FETCHED;
 }

@@ -144,22 +144,22 @@ void units_forget_coming(region_t *region) {
   region->coming_units = 0;
 }
 
-/* A power of two, an eighth of what the region has or, of a small one, a half, so that runs are not many:
- * what is not touched takes no memory. */
-static size_t run_units_for(const region_t *region, size_t units) {
+/* A power of two. */
+static size_t least_run_units(size_t units) { return (size_t)1 << (units > 1 ? log2_floor(units - 1) + 1 : 0); }
+
+/* As well, an eighth of what the region has or, of a small one, a half, so that runs are not many: what is not touched
+ * takes no memory. */
+static size_t run_units_for(const region_t *region) {
   size_t share = max_size(region->taken_units / 8, min_size(region->taken_units / 2, SMALL_RUN_UNITS));
-  size_t least = (size_t)1 << (units > 1 ? log2_floor(units - 1) + 1 : 0);
-  size_t grown = share > 0 ? (size_t)1 << log2_floor(share) : 1;
-  return min_size(max_size(least, grown), RUN_UNITS_MOST);
+  return min_size(share > 0 ? (size_t)1 << log2_floor(share) : 1, RUN_UNITS_MOST);
 }
 
-fetched_t units_fetch(uint64_t handle, size_t units) {
+/* Of `least` units or more, up to `*most`, which becomes what it asked for. */
+static fetched_t fetch_run(uint64_t handle, size_t least, size_t *most) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return UNITS_REGION_GONE;
-  size_t run_units = run_units_for(region, units);
+  size_t run_units = *most = max_size(least, min_size(run_units_for(region), *most));
   bool is_lost = region->is_lost, is_allowed = !is_lost && reserve_coming(region, run_units);
-  if (!is_allowed && !is_lost)
-    run_units = run_units_for(&(region_t){0}, units), is_allowed = reserve_coming(region, run_units);
   registry_leave(region);
   if (!is_allowed) return is_lost ? UNITS_NO_MEMORY : UNITS_AT_LIMIT;
   unit_t first = arena_take(ZONE_SMALL, run_units, run_units, NULL);
@@ -172,6 +172,16 @@ fetched_t units_fetch(uint64_t handle, size_t units) {
   }
   registry_leave(region);
   return first != 0 ? UNITS_FETCHED : UNITS_NO_MEMORY;
+}
+
+/* Neither the region's limit nor the arena need have room for as long a run as the region's size wants: then the
+ * least that serves is asked for. */
+fetched_t units_fetch(uint64_t handle, size_t units) {
+  size_t least = least_run_units(units), run_units = RUN_UNITS_MOST;
+  fetched_t fetched = fetch_run(handle, least, &run_units);
+  if (fetched == UNITS_FETCHED || fetched == UNITS_REGION_GONE || run_units == least) return fetched;
+  run_units = least;
+  return fetch_run(handle, least, &run_units);
 }
 
 fetched_t units_fetch_whole(uint64_t handle, size_t units, size_t align_units, unit_t *first, bool *is_zero,

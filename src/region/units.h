@@ -2,8 +2,9 @@
  * A region's units: runs from the arena, cut into what slabs and lone blocks need.
  *
  * A run of a region is longer the more the region has, up to 32 units, so that a large one is
- * given back in few steps. A run that only spare units are left of goes back to the arena, but for
- * one that is kept. Blocks of more than 1 MiB have runs of their own.
+ * given back in few steps; where there is no room for that, it is as short as serves. A run that only
+ * spare units are left of goes back to the arena, but for one that is kept. Blocks of more than 1 MiB have
+ * runs of their own.
  *
  * The arena is asked for a run, and gets it back, while nobody is inside the region: it may have to
  * wait for the system. What is on its way counts against the region's limit.

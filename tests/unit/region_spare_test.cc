@@ -11,6 +11,7 @@ using hak_test::Random;
 using hak_test::regions::figures;
 using hak_test::regions::put;
 using hak_test::regions::Region;
+using hak_test::regions::result_of;
 using hak_test::regions::take;
 
 namespace {
@@ -103,4 +104,15 @@ TEST_F(Region, IsRefusedNothingFarBelowItsLimit) {
   EXPECT_EQ(region_set_limit(handle, 180 << 20), REGION_OK);
   replace_many(handle, 400, 60000, mixed_size);
   EXPECT_EQ(figures(handle).refused, 0u);
+}
+
+/* A large region asks for 2 MiB at a time; what the arena has may be less, or in pieces. */
+TEST_F(Region, WhereThereIsNoLongRunAShortOneServes) {
+  const std::size_t bytes = 1000; /* in slabs of a unit */
+  while (figures(handle).taken < std::size_t{24} << 20) take(handle, bytes);
+  limit_set_hard(limit_charged() + (std::size_t{1} << 20));
+  const std::size_t taken = figures(handle).taken;
+  while (result_of(handle, bytes) == REGION_OK) {}
+  limit_set_hard(0);
+  EXPECT_GT(figures(handle).taken, taken + (std::size_t{3} << 18)) << "the hard limit had room for a MiB";
 }

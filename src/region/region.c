@@ -235,7 +235,8 @@ region_result_t region_set_limit(uint64_t handle, size_t limit_bytes) {
 }
 
 /* Nobody finds it any more once its handle is gone; then there is time for the rest. The caches are let go
- * first: a thread that ends does not come in here when it sees no handle, and gives its cache's memory back. */
+ * first: a thread that ends does not come in here when it sees no handle, and gives its cache's memory back.
+ * What the reaping has noted is reported last: a handler of SIGABRT may jump away from there. */
 region_result_t region_destroy(uint64_t handle) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return REGION_GONE;
@@ -245,11 +246,11 @@ region_result_t region_destroy(uint64_t handle) {
   atomic64_store_release(&region->handle, 0); /* pairs with the acquire in registry_enter */
   region->runs = 0;
   registry_leave(region);
-  error_settle();
   if (is_lost) return REGION_OK; /* what it has stays, and so does its number */
   size_t units = units_give_all(runs);
   registry_drop(region);
   arena_relieve(units);
+  error_settle();
   return REGION_OK;
 }
 

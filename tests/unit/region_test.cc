@@ -8,6 +8,8 @@
 
 #include <front/reclaim.h>
 
+#include <csetjmp>
+#include <csignal>
 #include <set>
 #include <thread>
 #include <sys/resource.h>

@@ -33,7 +33,7 @@ static bool is_empty(unit_t slab) { return map_record(slab)->region.free_count =
 /* false: there are no units for it. */
 static bool add_slab(region_t *region, unsigned size_class) {
   const size_class_t *c = &size_classes[size_class];
-  unit_t slab = units_cut(region, c->slab_units, c->slab_units);
+  unit_t slab = units_cut(region, c->slab_units, c->slab_units, false);
   if (slab == 0) return false;
   unit_record_t *r = map_record(slab);
   r->region.capacity = r->region.free_count = c->capacity;

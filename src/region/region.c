@@ -57,10 +57,16 @@ static void *refill(region_t *region, region_cache_t *cache, unsigned size_class
 }
 
 /* Everything that the calling thread can give up of a region that has no room. */
-static void squeeze(region_t *region, region_cache_t *cache) {
-  if (cache != NULL) cache_flush_whole(region, cache);
+static region_result_t squeeze(uint64_t handle) {
+  bool is_lost;
+  region_t *region = enter(handle, &is_lost);
+  if (region == NULL) return why_not(is_lost);
+  region_cache_t *cache = cache_at(region_number(handle));
+  if (cache_is_of(cache, handle)) cache_flush_whole(region, cache);
   cache_reap_all(region);
   blocks_release_empty(region);
+  units_leave(region);
+  return REGION_OK;
 }
 
 static region_result_t alloc_class(uint64_t handle, unsigned size_class, void **block) {
@@ -77,10 +83,8 @@ static region_result_t alloc_class(uint64_t handle, unsigned size_class, void **
     if (fetched == UNITS_FETCHED) continue;
     if (is_squeezed || fetched == UNITS_REGION_GONE) return result_of(fetched);
     is_squeezed = true;
-    region = enter(handle, &is_lost);
-    if (region == NULL) return why_not(is_lost);
-    squeeze(region, cache);
-    units_leave(region);
+    region_result_t squeezed = squeeze(handle);
+    if (squeezed != REGION_OK) return squeezed;
   }
 }
 
@@ -99,30 +103,41 @@ static region_result_t alloc_whole(uint64_t handle, size_t units, size_t align_u
   return REGION_OK;
 }
 
-static region_result_t alloc_lone(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
-  size_t units = units_for_lone(bytes), align_units = max_size(alignment >> UNIT_SHIFT, 1);
-  bool is_lost, is_cut = units <= LONE_UNITS_MOST_IN_A_RUN && align_units == 1;
+/* Spare units of a run in which others may lie, too. NULL: there are none. */
+static region_result_t cut_lone(uint64_t handle, size_t units, bool is_thorough, void **block) {
+  bool is_lost;
+  region_t *region = enter(handle, &is_lost);
+  if (region == NULL) return why_not(is_lost);
+  unit_t first = units_cut(region, units, 1, is_thorough);
+  if (first != 0) blocks_make_lone(region, first, units);
+  units_leave(region);
+  *block = first != 0 ? map_address(first) : NULL;
+  return REGION_OK;
+}
+
+static region_result_t try_lone(uint64_t handle, size_t bytes, size_t align_units, bool zeroed, bool is_thorough,
+                                void **block) {
+  size_t units = units_for_lone(bytes);
+  bool is_cut = units <= LONE_UNITS_MOST_IN_A_RUN && align_units == 1;
   for (int tries = 0; is_cut && tries < 2; tries++) {
-    region_t *region = enter(handle, &is_lost);
-    if (region == NULL) return why_not(is_lost);
-    unit_t first = units_cut(region, units, 1);
-    if (first != 0) blocks_make_lone(region, first, units);
-    units_leave(region);
-    if (first != 0) {
-      *block = map_address(first);
+    region_result_t result = cut_lone(handle, units, is_thorough, block);
+    if (result != REGION_OK) return result;
+    if (*block != NULL) {
       if (zeroed) pages_clear_block(*block, bytes);
       return REGION_OK;
     }
     if (units_fetch(handle, units) != UNITS_FETCHED) break;
   }
-  region_result_t result = alloc_whole(handle, units, align_units, zeroed, block);
-  if (result != REGION_AT_LIMIT && result != REGION_NO_MEMORY) return result;
-  region_t *region = enter(handle, &is_lost);
-  if (region == NULL) return why_not(is_lost);
-  region_cache_t *cache = cache_at(region_number(handle));
-  squeeze(region, cache_is_of(cache, handle) ? cache : NULL);
-  units_leave(region);
   return alloc_whole(handle, units, align_units, zeroed, block);
+}
+
+/* What is squeezed out may be spare units of runs that stay: so all is tried again. */
+static region_result_t alloc_lone(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
+  size_t align_units = max_size(alignment >> UNIT_SHIFT, 1);
+  region_result_t result = try_lone(handle, bytes, align_units, zeroed, false, block);
+  if (result != REGION_AT_LIMIT && result != REGION_NO_MEMORY) return result;
+  result = squeeze(handle);
+  return result == REGION_OK ? try_lone(handle, bytes, align_units, zeroed, true, block) : result;
 }
 
 /* ---- All blocks ------------------------------------------------------------------*/
@@ -236,7 +251,7 @@ region_result_t region_set_limit(uint64_t handle, size_t limit_bytes) {
 
 /* Nobody finds it any more once its handle is gone; then there is time for the rest. The caches are let go
  * first: a thread that ends does not come in here when it sees no handle, and gives its cache's memory back.
- * What the reaping has noted is reported last: a handler of SIGABRT may jump away from there. */
+ * What has been noted is reported last: a handler of SIGABRT may jump away from there. */
 region_result_t region_destroy(uint64_t handle) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return REGION_GONE;

@@ -66,9 +66,9 @@ static bool is_all_spare(unit_t run) {
   return map_record(run)->region.spare == bit_range32(0, (unsigned)map_record(run)->run_units);
 }
 
-unit_t units_cut(region_t *region, size_t units, size_t align_units) {
+unit_t units_cut(region_t *region, size_t units, size_t align_units, bool is_thorough) {
   if (region->spare_units < units) return 0;
-  unit_t run, first = spare_find(region, units, align_units, OPEN_LOOKS, &run);
+  unit_t run, first = spare_find(region, units, align_units, is_thorough ? SIZE_MAX : OPEN_LOOKS, &run);
   if (first == 0) return 0;
   spare_set(region, run, map_record(run)->region.spare & ~bit_range32(first - run, (unsigned)units));
   map_record(first)->region.run = run;

@@ -30,9 +30,10 @@ HAK_INLINE size_t units_for_lone(size_t bytes) { return max_size(map_units_for(b
 /* Leaves the region, and then gives runs to the arena that became free meanwhile. */
 void units_leave(region_t *region);
 
-/* So many spare units in a row, the first a multiple of `align_units`, of a run that is there; 0 if
- * there is none. Their words are the caller's to write. */
-unit_t units_cut(region_t *region, size_t units, size_t align_units);
+/* So many spare units in a row, the first a multiple of `align_units`, which is 1 or as many, of a run that is
+ * there; 0 if there is none. `is_thorough`: however many runs have to be looked at, of which there are some otherwise.
+ * Their words are the caller's to write. */
+unit_t units_cut(region_t *region, size_t units, size_t align_units, bool is_thorough);
 /* Units that were cut and are spare again. */
 void units_return(region_t *region, unit_t first, size_t units);
 /* Gives the run to the arena that is kept though all of it is spare. */

@@ -7,6 +7,8 @@
 
 #include <region/spare.h>
 
+#include <map>
+
 using hak_test::Random;
 using hak_test::regions::figures;
 using hak_test::regions::put;
@@ -15,6 +17,21 @@ using hak_test::regions::result_of;
 using hak_test::regions::take;
 
 namespace {
+
+/* A run in which each unit is a block. */
+unit_t run_of_eight(std::uint64_t handle) {
+  EXPECT_EQ(units_fetch(handle, 8), UNITS_FETCHED);
+  region_t *region = registry_enter(handle);
+  const unit_t first = units_cut(region, 8, 8, false);
+  EXPECT_NE(first, 0u);
+  for (unit_t i = 0; i < 8; i++) {
+    map_record(first + i)->region.run = first;
+    blocks_make_lone(region, first + i, 1);
+  }
+  EXPECT_EQ(map_record(first)->run_units, 8u);
+  units_leave(region);
+  return first;
+}
 
 /* By trying each row. */
 unsigned longest_row(std::uint32_t spare) {
@@ -79,16 +96,7 @@ TEST_F(Region, TheShortestRowServes) {
 /* A lone block need not be aligned: six units serve between two that are in use, the longest aligned row of
  * which has two. */
 TEST_F(Region, ALoneBlockLiesBetweenOthers) {
-  ASSERT_EQ(units_fetch(handle, 8), UNITS_FETCHED);
-  region_t *region = registry_enter(handle);
-  const unit_t first = units_cut(region, 8, 1);
-  ASSERT_NE(first, 0u);
-  units_return(region, first, 8);
-  for (unit_t i = 0; i < 8; i++) {
-    ASSERT_EQ(units_cut(region, 1, 1), first + i);
-    blocks_make_lone(region, first + i, 1);
-  }
-  units_leave(region);
+  const unit_t first = run_of_eight(handle);
   for (unit_t i = 1; i < 7; i++) put(map_address(first + i));
   hak__check_all();
   EXPECT_EQ(take(handle, 6 * UNIT_BYTES), map_address(first + 1));
@@ -115,4 +123,28 @@ TEST_F(Region, WhereThereIsNoLongRunAShortOneServes) {
   while (result_of(handle, bytes) == REGION_OK) {}
   limit_set_hard(0);
   EXPECT_GT(figures(handle).taken, taken + (std::size_t{3} << 18)) << "the hard limit had room for a MiB";
+}
+
+/* Whose units lie between others that stay. */
+TEST_F(Region, AtItsLimitWhatAThreadsCacheHeldServesALargerBlock) {
+  EXPECT_EQ(region_set_limit(handle, 16 << 20), REGION_OK);
+  std::map<std::size_t, std::vector<void *>> slabs;
+  void *block;
+  while (region_alloc(handle, 1000, 1, false, &block) == REGION_OK) slabs[map_unit_of(block)].push_back(block);
+  const std::size_t unit = std::next(slabs.begin(), slabs.size() / 2)->first & ~std::size_t{7};
+  for (std::size_t each : {unit, unit + 1})
+    for (void *freed : slabs.at(each)) put(freed);
+  EXPECT_GT(figures(handle).cached, 0u) << "the cache held nothing back";
+  EXPECT_EQ(take(handle, 100000), map_address(static_cast<unit_t>(unit)));
+}
+
+/* In more runs than a request looks at that is not refused yet. */
+TEST_F(Region, AtItsLimitEachRunIsLookedAt) {
+  std::vector<unit_t> runs;
+  for (int i = 0; i < 12; i++) runs.push_back(run_of_eight(handle));
+  for (unit_t run : runs)
+    for (unit_t i : {2, 3}) put(map_address(run + i));
+  put(map_address(runs[0] + 1)); /* only there are three in a row */
+  EXPECT_EQ(region_set_limit(handle, figures(handle).taken), REGION_OK);
+  EXPECT_EQ(take(handle, 3 * UNIT_BYTES), map_address(runs[0] + 1));
 }

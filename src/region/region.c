@@ -142,7 +142,7 @@ static region_result_t alloc_lone(uint64_t handle, size_t bytes, size_t alignmen
 
 /* ---- All blocks ------------------------------------------------------------------*/
 
-static region_result_t note_refused(uint64_t handle, region_result_t result) {
+region_result_t region_note_refused(uint64_t handle, region_result_t result) {
   if (HAK_LIKELY(result != REGION_AT_LIMIT)) return result;
   region_t *region = registry_enter(handle);
   if (region == NULL) return REGION_GONE;
@@ -165,7 +165,7 @@ region_result_t region_try_alloc(uint64_t handle, size_t bytes, size_t alignment
 }
 
 region_result_t region_alloc(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
-  return note_refused(handle, region_try_alloc(handle, bytes, alignment, zeroed, block));
+  return region_note_refused(handle, region_try_alloc(handle, bytes, alignment, zeroed, block));
 }
 
 /* The caller is the first to free the lone block, or one of several. */

@@ -33,8 +33,10 @@ region_result_t region_destroy(uint64_t handle);
 
 /* A block of at least `bytes`, aligned to `alignment`, a power of two. `zeroed`: reads as zero. */
 region_result_t region_alloc(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block);
-/* The same for a caller who can do without: that the limit refuses it is not counted. */
+/* The same for a caller who may do without: that the limit refuses it is not counted, but where the caller
+ * says so. Returns the result. */
 region_result_t region_try_alloc(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block);
+region_result_t region_note_refused(uint64_t handle, region_result_t result);
 /* The fast path: a block of the calling thread's cache, aligned to 16. NULL where region_alloc has to be asked. */
 HAK_INLINE void *region_alloc_fast(uint64_t handle, size_t bytes) {
   region_cache_t *cache = cache_at(region_number(handle));

@@ -45,8 +45,8 @@ static void *stay(void *block, unsigned what, size_t bytes) {
   return block;
 }
 
-/* To cut it to less than `least` is not worth the gap: it is copied. */
-static bool resize_run(region_t *region, unit_t first, size_t units, size_t least) {
+/* A lone block in a run of its own. To cut it to less than `least` is not worth the gap: it is copied. */
+static bool resize_whole(region_t *region, unit_t first, size_t units, size_t least) {
   size_t before = map_record(first)->region.units;
   if (units > before) return units_extend_whole(region, first, units);
   if (units == before || units < least) return false;
@@ -54,15 +54,24 @@ static bool resize_run(region_t *region, unit_t first, size_t units, size_t leas
   return true;
 }
 
-/* A lone block that has a run of its own, in place. */
+/* One in a run in which others lie, too: it is copied as long as there is memory, so that rows stay long. */
+static bool resize_part(region_t *region, unit_t first, size_t units, size_t least) {
+  if (least > 1 || units >= map_record(first)->region.units) return false;
+  units_return_tail(region, first, units);
+  return true;
+}
+
+/* A lone block. `least_units` is 1 where nothing else is left. */
 static bool resize_in_place(void *block, uint32_t word, size_t bytes, size_t least_units) {
   unit_t first = (unit_t)map_unit_of(block);
   region_t *region = registry_enter_number(word_region(word));
   if (region == NULL) return false;
   unit_record_t *r = map_record(first);
   size_t units = units_for_lone(bytes);
-  bool done = !region->is_lost && map_lookup(block) == word && r->region.run == first && r->region.is_whole &&
-              resize_run(region, first, units, least_units);
+  bool done = false;
+  if (!region->is_lost && map_lookup(block) == word)
+    done = map_record(r->region.run)->region.is_whole ? resize_whole(region, first, units, least_units)
+                                                      : resize_part(region, first, units, least_units);
   if (done) {
     region->lone_units -= r->region.units;
     blocks_make_lone(region, first, units);
@@ -83,7 +92,7 @@ static uint64_t handle_of(uint32_t word) {
 static region_result_t alloc_grown(uint64_t handle, size_t bytes, void **moved) {
   size_t spare = units_for_lone(bytes) / 8 << UNIT_SHIFT;
   if (spare == 0 || region_try_alloc(handle, bytes + spare, 1, false, moved) != REGION_OK)
-    return region_alloc(handle, bytes, 1, false, moved);
+    return region_try_alloc(handle, bytes, 1, false, moved);
   stay(*moved, REGION_LONE, bytes);
   return REGION_OK;
 }
@@ -107,10 +116,10 @@ static region_result_t resize(void *block, uint32_t word, size_t held, size_t by
     region_free(block, word);
     return REGION_OK;
   }
-  if (!may_stay) return result;
   *moved = block;
-  /* Without memory for a copy it is cut where it is. */
-  if (what == REGION_LONE && resize_in_place(block, word, bytes, 1)) return REGION_OK;
+  /* Without memory for a copy it is cut where it is, or made longer: all that the region can do without has gone. */
+  if (what == REGION_LONE && bytes <= PTRDIFF_MAX && resize_in_place(block, word, bytes, 1)) return REGION_OK;
+  if (!may_stay) return region_note_refused(handle, result);
   atomic32_store_relaxed(&some_stayed_large, 1);
   stay(block, what, bytes);
   return REGION_OK;

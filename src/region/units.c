@@ -91,6 +91,12 @@ void units_return(region_t *region, unit_t first, size_t units) {
   if (kept != 0 && kept != run && is_all_spare(kept)) drop_spare_run(region, kept);
 }
 
+void units_return_tail(region_t *region, unit_t first, size_t units) {
+  unit_t tail = (unit_t)(first + units);
+  map_record(tail)->region.run = map_record(first)->region.run;
+  units_return(region, tail, map_record(first)->region.units - units);
+}
+
 void units_drop_spare(region_t *region) {
   for (unsigned list = 0; list < OPEN_LISTS; list++) {
     for (unit_t run = region->open[list], next; run != 0; run = next) {

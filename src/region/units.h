@@ -36,6 +36,8 @@ void units_leave(region_t *region);
 unit_t units_cut(region_t *region, size_t units, size_t align_units, bool is_thorough);
 /* Units that were cut and are spare again. */
 void units_return(region_t *region, unit_t first, size_t units);
+/* Those of a lone block from its first `units` on. Its record is the caller's to write. */
+void units_return_tail(region_t *region, unit_t first, size_t units);
 /* Gives the run to the arena that is kept though all of it is spare. */
 void units_drop_spare(region_t *region);
 

@@ -473,6 +473,45 @@ TEST_F(Region, ALimitThatHasNoRoomToSpareHasRoomToGrow) {
   put(other);
 }
 
+/* What the thread's cache and empty slabs held back is what it wants. */
+TEST_F(Region, AtItsLimitABlockGrowsIntoWhatIsGivenUp) {
+  EXPECT_EQ(region_set_limit(handle, 40 << 20), REGION_OK);
+  void *block = take(handle, 30 << 20);
+  std::vector<void *> others;
+  for (std::size_t bytes = 2000; bytes <= 60000; bytes += bytes / 9) others.push_back(take(handle, bytes));
+  for (void *each : others) put(each);
+  ASSERT_GT(figures(handle).taken, std::size_t{31} << 20) << "nothing was held back";
+  EXPECT_EQ(resized(block, 39 << 20), block);
+  EXPECT_EQ(figures(handle).refused, 0u);
+  EXPECT_EQ(figures(handle).taken, std::size_t{39} << 20);
+}
+
+TEST_F(Region, AtItsLimitABlockIsCutInARunThatItShares) {
+  EXPECT_EQ(region_set_limit(handle, 16 << 20), REGION_OK);
+  std::vector<void *> blocks;
+  void *block;
+  while (region_alloc(handle, 1000000, 1, false, &block) == REGION_OK) blocks.push_back(block);
+  for (std::size_t bytes : {65537, 1000})
+    while (result_of(handle, bytes) == REGION_OK) {}
+  for (std::size_t bytes : {300000, 70000, 1000}) {
+    block = blocks.back();
+    blocks.pop_back();
+    std::memset(block, 1, 100);
+    const region_figures_t before = figures(handle);
+    EXPECT_EQ(resized(block, bytes), block);
+    const std::size_t gone = 16 * UNIT_BYTES - align_up(bytes, UNIT_BYTES);
+    EXPECT_EQ(region_usable_size(block, map_lookup(block)), align_up(bytes, UNIT_BYTES));
+    EXPECT_TRUE(region_may_have_size(block, map_lookup(block), bytes, 1, true));
+    EXPECT_EQ(figures(handle).live, before.live - gone);
+    EXPECT_EQ(figures(handle).free, before.free + gone);
+    hak__check_all();
+    while (result_of(handle, 100000) == REGION_OK) {}
+    EXPECT_LE(figures(handle).free, before.free + UNIT_BYTES) << "what was cut off serves others";
+    EXPECT_EQ(std::memcmp(block, "\1\1\1\1\1\1\1\1", 8), 0);
+    while (result_of(handle, 1000) == REGION_OK) {}
+  }
+}
+
 /* And not what another thread has in its cache. */
 TEST_F(Region, WhoReclaimsGivesBackWhatIsFreeOfAll) {
   std::uint64_t other = region_new(0);

@@ -4,6 +4,7 @@
 #include "../arena/arena.h"
 #include "../arena/arena_purge.h"
 #include "../arena/pages.h"
+#include "../os/os.h"
 #include "../support/error.h"
 #include "blocks.h"
 #include "units.h"
@@ -13,7 +14,8 @@
 static region_result_t result_of(fetched_t fetched) {
   switch (fetched) {
     case UNITS_FETCHED: return REGION_OK;
-    case UNITS_AT_LIMIT: return REGION_AT_LIMIT;
+    case UNITS_AT_LIMIT:
+    case UNITS_AWAITED: return REGION_AT_LIMIT;
     case UNITS_REGION_GONE: return REGION_GONE;
     default: return REGION_NO_MEMORY;
   }
@@ -57,22 +59,34 @@ static void *refill(region_t *region, region_cache_t *cache, unsigned size_class
 }
 
 /* Everything that the calling thread can give up of a region that has no room. */
-static region_result_t squeeze(uint64_t handle) {
+static void squeeze(uint64_t handle) {
   bool is_lost;
   region_t *region = enter(handle, &is_lost);
-  if (region == NULL) return why_not(is_lost);
+  if (region == NULL) return;
   region_cache_t *cache = cache_at(region_number(handle));
   if (cache_is_of(cache, handle)) cache_flush_whole(region, cache);
   cache_reap_all(region);
   blocks_release_empty(region);
   units_leave(region);
-  return REGION_OK;
+}
+
+/* Whether a request that has been refused is tried again: once without what the thread can give up. And as long as
+ * nothing but what other threads are fetching is in its way: that may serve both, or never come. Not for ever, as one
+ * of them may be this one, in a signal handler. */
+static bool is_tried_again(uint64_t handle, fetched_t why, unsigned *tries) {
+  enum { AWAITED_MOST_MS = 50 };
+  if (why == UNITS_REGION_GONE) return false;
+  if (*tries > 0 && (why != UNITS_AWAITED || *tries > AWAITED_MOST_MS)) return false;
+  if (*tries == 0) squeeze(handle);
+  else os_sleep(1);
+  (*tries)++;
+  return true;
 }
 
 static region_result_t alloc_class(uint64_t handle, unsigned size_class, void **block) {
   region_cache_t *cache = cache_bind(handle);
   if (cache != NULL && (*block = cache_pop(cache, size_class)) != NULL) return REGION_OK;
-  for (bool is_squeezed = false;;) {
+  for (unsigned tries = 0;;) {
     bool is_lost;
     region_t *region = enter(handle, &is_lost);
     if (region == NULL) return why_not(is_lost);
@@ -80,64 +94,59 @@ static region_result_t alloc_class(uint64_t handle, unsigned size_class, void **
     units_leave(region);
     if (HAK_LIKELY(*block != NULL)) return REGION_OK;
     fetched_t fetched = units_fetch(handle, size_classes[size_class].slab_units);
-    if (fetched == UNITS_FETCHED) continue;
-    if (is_squeezed || fetched == UNITS_REGION_GONE) return result_of(fetched);
-    is_squeezed = true;
-    region_result_t squeezed = squeeze(handle);
-    if (squeezed != REGION_OK) return squeezed;
+    if (fetched != UNITS_FETCHED && !is_tried_again(handle, fetched, &tries)) return result_of(fetched);
   }
 }
 
 /* ---- Lone blocks -----------------------------------------------------------------*/
 
-static region_result_t alloc_whole(uint64_t handle, size_t units, size_t align_units, bool zeroed, void **block) {
+/* A run of its own. */
+static fetched_t fetch_whole(uint64_t handle, size_t units, size_t align_units, bool zeroed, void **block) {
   unit_t first;
   bool is_zero;
   region_t *region;
   fetched_t fetched = units_fetch_whole(handle, units, align_units, &first, &is_zero, &region);
-  if (fetched != UNITS_FETCHED) return result_of(fetched);
+  if (fetched != UNITS_FETCHED) return fetched;
   blocks_make_lone(region, first, units);
   units_leave(region);
   *block = map_address(first);
   if (zeroed && !is_zero) arena_clear_stale(first, units);
-  return REGION_OK;
+  return UNITS_FETCHED;
 }
 
-/* Spare units of a run in which others may lie, too. NULL: there are none. */
-static region_result_t cut_lone(uint64_t handle, size_t units, bool is_thorough, void **block) {
+/* Spare units of a run in which others may lie, too. NULL: there are none, or no such region. */
+static void *cut_lone(uint64_t handle, size_t units, bool is_thorough) {
   bool is_lost;
   region_t *region = enter(handle, &is_lost);
-  if (region == NULL) return why_not(is_lost);
+  if (region == NULL) return NULL;
   unit_t first = units_cut(region, units, 1, is_thorough);
   if (first != 0) blocks_make_lone(region, first, units);
   units_leave(region);
-  *block = first != 0 ? map_address(first) : NULL;
-  return REGION_OK;
+  return first != 0 ? map_address(first) : NULL;
 }
 
-static region_result_t try_lone(uint64_t handle, size_t bytes, size_t align_units, bool zeroed, bool is_thorough,
-                                void **block) {
+static fetched_t try_lone(uint64_t handle, size_t bytes, size_t align_units, bool zeroed, bool is_thorough,
+                          void **block) {
   size_t units = units_for_lone(bytes);
   bool is_cut = units <= LONE_UNITS_MOST_IN_A_RUN && align_units == 1;
   for (int tries = 0; is_cut && tries < 2; tries++) {
-    region_result_t result = cut_lone(handle, units, is_thorough, block);
-    if (result != REGION_OK) return result;
+    *block = cut_lone(handle, units, is_thorough);
     if (*block != NULL) {
       if (zeroed) pages_clear_block(*block, bytes);
-      return REGION_OK;
+      return UNITS_FETCHED;
     }
     if (units_fetch(handle, units) != UNITS_FETCHED) break;
   }
-  return alloc_whole(handle, units, align_units, zeroed, block);
+  return fetch_whole(handle, units, align_units, zeroed, block);
 }
 
 /* What is squeezed out may be spare units of runs that stay: so all is tried again. */
 static region_result_t alloc_lone(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
   size_t align_units = max_size(alignment >> UNIT_SHIFT, 1);
-  region_result_t result = try_lone(handle, bytes, align_units, zeroed, false, block);
-  if (result != REGION_AT_LIMIT && result != REGION_NO_MEMORY) return result;
-  result = squeeze(handle);
-  return result == REGION_OK ? try_lone(handle, bytes, align_units, zeroed, true, block) : result;
+  for (unsigned tries = 0;;) {
+    fetched_t fetched = try_lone(handle, bytes, align_units, zeroed, tries > 0, block);
+    if (fetched == UNITS_FETCHED || !is_tried_again(handle, fetched, &tries)) return result_of(fetched);
+  }
 }
 
 /* ---- All blocks ------------------------------------------------------------------*/

@@ -126,6 +126,14 @@ static bool reserve_coming(region_t *region, size_t units) {
   return true;
 }
 
+/* Why it has not. A region that a fork has torn is given none; nothing can be entered in its books. */
+static fetched_t why_refused(const region_t *region, size_t units) {
+  if (region->is_lost) return UNITS_NO_MEMORY;
+  size_t there = region->taken_units - region->coming_units;
+  bool is_awaited = region->coming_units > 0 && there < region->limit_units && units <= region->limit_units - there;
+  return is_awaited ? UNITS_AWAITED : UNITS_AT_LIMIT;
+}
+
 /* What the arena has given, or 0, for a region that may have been destroyed meanwhile, or torn by a fork: then it
  * goes back, and is 0. */
 static region_t *come_back(uint64_t handle, unit_t *first, size_t units) {
@@ -165,9 +173,10 @@ static fetched_t fetch_run(uint64_t handle, size_t least, size_t *most) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return UNITS_REGION_GONE;
   size_t run_units = *most = max_size(least, min_size(run_units_for(region), *most));
-  bool is_lost = region->is_lost, is_allowed = !is_lost && reserve_coming(region, run_units);
+  bool is_allowed = !region->is_lost && reserve_coming(region, run_units);
+  fetched_t why_not = is_allowed ? UNITS_FETCHED : why_refused(region, run_units);
   registry_leave(region);
-  if (!is_allowed) return is_lost ? UNITS_NO_MEMORY : UNITS_AT_LIMIT;
+  if (!is_allowed) return why_not;
   unit_t first = arena_take(ZONE_SMALL, run_units, run_units, NULL);
   region = come_back(handle, &first, run_units);
   if (region == NULL) return UNITS_REGION_GONE;
@@ -194,9 +203,10 @@ fetched_t units_fetch_whole(uint64_t handle, size_t units, size_t align_units, u
                             region_t **entered) {
   region_t *region = registry_enter(handle);
   if (region == NULL) return UNITS_REGION_GONE;
-  bool is_lost = region->is_lost, is_allowed = !is_lost && reserve_coming(region, units);
+  bool is_allowed = !region->is_lost && reserve_coming(region, units);
+  fetched_t why_not = is_allowed ? UNITS_FETCHED : why_refused(region, units);
   registry_leave(region);
-  if (!is_allowed) return is_lost ? UNITS_NO_MEMORY : UNITS_AT_LIMIT;
+  if (!is_allowed) return why_not;
   *first = 0;
   if (units >= SUPERSLAB_UNITS) *first = arena_take(ZONE_HUGE, units, max_size(align_units, SUPERSLAB_UNITS), is_zero);
   if (*first == 0) *first = arena_take(ZONE_HUGE, units, align_units, is_zero);

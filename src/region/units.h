@@ -22,7 +22,13 @@ HAK_C_BEGIN
 
 enum { LONE_UNITS_MOST_IN_A_RUN = 16 };
 
-typedef enum { UNITS_FETCHED, UNITS_NO_MEMORY, UNITS_AT_LIMIT, UNITS_REGION_GONE } fetched_t;
+typedef enum {
+  UNITS_FETCHED,
+  UNITS_NO_MEMORY,
+  UNITS_AT_LIMIT,
+  UNITS_AWAITED, /* at the limit with what other threads are fetching, which may leave room when it has come */
+  UNITS_REGION_GONE
+} fetched_t;
 
 /* Of a lone block. */
 HAK_INLINE size_t units_for_lone(size_t bytes) { return max_size(map_units_for(bytes), 1); }

@@ -8,12 +8,14 @@
 
 #include <front/reclaim.h>
 
+#include <atomic>
 #include <csetjmp>
 #include <csignal>
 #include <set>
 #include <thread>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using hak_test::Random;
@@ -200,6 +202,53 @@ TEST_F(Region, WhatNeverCameIsInNoPeak) {
   put(take(handle, 5 << 20));
   EXPECT_EQ(figures(handle).peak, peak + (5 << 20));
   put(block);
+}
+
+namespace {
+/* What another thread is fetching, as between units_fetch's two visits: `come` says that it did not come. */
+class Coming {
+ public:
+  Coming(std::uint64_t handle, std::size_t units) : handle_(handle), units_(units) { count(units_); }
+  void come() { count(-units_); }
+
+ private:
+  void count(std::size_t units) {
+    region_t *region = registry_enter(handle_);
+    region->taken_units += units, region->coming_units += units;
+    registry_leave(region);
+  }
+  std::uint64_t handle_;
+  std::size_t units_;
+};
+}  // namespace
+
+/* It may leave room for both, or be none: the arena had no memory, and the other thread asks for less. */
+TEST_F(Region, WhatOthersAreFetchingIsWaitedForBeforeABlockIsRefused) {
+  for (std::size_t bytes : {std::size_t{1000}, std::size_t{100000}, std::size_t{3} << 20}) {
+    EXPECT_EQ(region_set_limit(handle, figures(handle).taken + (std::size_t{4} << 20)), REGION_OK);
+    Coming coming(handle, 64);
+    std::atomic<bool> asks{false};
+    std::thread other([&] {
+      while (!asks) {}
+      os_sleep(3);
+      coming.come();
+    });
+    asks = true;
+    void *block = take(handle, bytes);
+    other.join();
+    EXPECT_NE(block, nullptr) << bytes;
+    EXPECT_EQ(figures(handle).refused, 0u);
+  }
+}
+
+/* Who fetches may be a thread that a signal has stopped. */
+TEST_F(Region, WhatDoesNotComeIsNotWaitedForForEver) {
+  EXPECT_EQ(region_set_limit(handle, 4 << 20), REGION_OK);
+  Coming coming(handle, 64);
+  for (std::size_t bytes : {std::size_t{1000}, std::size_t{100000}, std::size_t{3} << 20})
+    EXPECT_EQ(result_of(handle, bytes), REGION_AT_LIMIT);
+  coming.come();
+  EXPECT_EQ(figures(handle).refused, 3u);
 }
 
 TEST_F(Region, BlocksThatAThreadHasCachedAreNotHandedOutAfterTheEnd) {

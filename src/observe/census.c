@@ -115,7 +115,7 @@ static HAK_LOOKS_ON size_t count_of_region(walk_t *walk, unit_t first, unit_t en
     if (measured && units == size_classes[what].slab_units) measure_slab(walk, first, what);
     return units;
   }
-  if (what == REGION_LONE) {
+  if (what_is_lone(what)) {
     size_t units = min_size(max_size(HAK_LOOK(r->region.units), 1), end - first);
     census->huge_count++;
     census->huge_bytes += units << UNIT_SHIFT;

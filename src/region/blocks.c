@@ -122,14 +122,28 @@ void blocks_make_lone(region_t *region, unit_t first, size_t units) {
   region->lone_units += units;
 }
 
+static bool is_lone(const region_t *region, unit_t first) {
+  return atomic32_load_relaxed(map_word(first)) == region_word(region->number, REGION_LONE);
+}
+
 bool blocks_free_lone(region_t *region, unit_t first) {
-  if (atomic32_load_relaxed(map_word(first)) != region_word(region->number, REGION_LONE)) return false;
+  if (!is_lone(region, first)) return false;
   unit_record_t *r = map_record(first);
   region->lone_units -= r->region.units;
   atomic32_store_relaxed(map_word(first), region_word(region->number, REGION_SPARE));
   if (map_record(r->region.run)->region.is_whole) units_return_whole(region, first);
   else units_return(region, first, r->region.units);
   return true;
+}
+
+bool blocks_claim_lone(region_t *region, unit_t first) {
+  if (!is_lone(region, first)) return false;
+  atomic32_store_relaxed(map_word(first), region_word(region->number, REGION_COPIED));
+  return true;
+}
+
+void blocks_unclaim_lone(region_t *region, unit_t first) {
+  atomic32_store_relaxed(map_word(first), region_word(region->number, REGION_LONE));
 }
 
 /* ---- Checking --------------------------------------------------------------------*/
@@ -147,10 +161,11 @@ static void check_slab(const region_t *region, unit_t slab, unsigned size_class)
   HAK_CHECK(r->region.listed == (count > 0));
 }
 
-/* What lies in the run at a unit that is not spare. Returns its units. */
+/* What lies in the run at a unit that is not spare. Returns its units. In a child, a thread of the parent's may have
+ * been copying a block, which stays so. */
 static size_t check_piece(region_t *region, unit_t unit, region_t *sums) {
   unsigned what = word_what(atomic32_load_relaxed(map_word(unit)));
-  if (what == REGION_LONE) {
+  if (what_is_lone(what)) {
     size_t units = map_record(unit)->region.units;
     HAK_CHECK(map_record(unit)->region.asked_units <= units);
     for (size_t i = 1; i < units; i++) HAK_CHECK(atomic32_load_relaxed(map_word(unit + i)) == word_make(0, KIND_INNER));

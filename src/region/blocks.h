@@ -29,6 +29,9 @@ void blocks_release_empty(region_t *region);
 void blocks_make_lone(region_t *region, unit_t first, size_t units);
 /* false: there is none that starts there. */
 bool blocks_free_lone(region_t *region, unit_t first);
+/* A lone block is no block for others until it is there again: nobody frees it. false: there is none. */
+bool blocks_claim_lone(region_t *region, unit_t first);
+void blocks_unclaim_lone(region_t *region, unit_t first);
 
 /* Aborts through HAK_CHECK if an invariant is broken; for all regions. Nothing may run meanwhile. */
 void blocks_check_all(void);

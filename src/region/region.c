@@ -222,8 +222,8 @@ void region_free(void *block, uint32_t word) {
     region_cache_t *cache = cache_at(number);
     bool is_its = region_number(atomic64_load_relaxed(&cache->handle)) == number;
     if (!is_its || !cache_push(cache, what, block)) free_slowly(block, number, what);
-  } else if (what == REGION_SPARE) {
-    error_report(ERROR_WILD_FREE, block, 0, 0);
+  } else if (what != REGION_LONE) {
+    error_report(what == REGION_COPIED ? ERROR_DOUBLE_FREE : ERROR_WILD_FREE, block, 0, 0);
   } else if (block != map_address((unit_t)map_unit_of(block))) {
     error_report(ERROR_INTERIOR_FREE, block, region_usable_size(block, word), 0);
   } else {

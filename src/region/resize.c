@@ -97,6 +97,38 @@ static region_result_t alloc_grown(uint64_t handle, size_t bytes, void **moved) 
   return REGION_OK;
 }
 
+/* false: another thread was first, or the region is being destroyed. */
+static bool claim(void *block, uint32_t word) {
+  region_t *region = registry_enter_number(word_region(word));
+  bool is_there = region != NULL && !region->is_lost && blocks_claim_lone(region, (unit_t)map_unit_of(block));
+  if (region != NULL) registry_leave(region);
+  return is_there;
+}
+
+static void free_claimed(void *block, uint32_t word) {
+  unit_t first = (unit_t)map_unit_of(block);
+  region_t *region = registry_enter_number(word_region(word));
+  if (region == NULL) return;
+  blocks_unclaim_lone(region, first);
+  blocks_free_lone(region, first);
+  units_leave(region);
+}
+
+/* The block goes, and its contents are in the other. A lone one is claimed meanwhile, as another thread that frees it
+ * at the same time, by mistake, would give its run to others, who may move its pages away. */
+static region_result_t replace(void *block, uint32_t word, size_t contents, void *moved) {
+  bool is_lone = word_what(word) == REGION_LONE;
+  if (is_lone && !claim(block, word)) {
+    region_free(moved, map_lookup(moved));
+    error_report(ERROR_DOUBLE_FREE, block, 0, 0);
+    return REGION_OTHER;
+  }
+  memcpy(moved, block, contents);
+  if (is_lone) free_claimed(block, word);
+  else region_free(block, word);
+  return REGION_OK;
+}
+
 static region_result_t resize(void *block, uint32_t word, size_t held, size_t bytes, void **moved) {
   enum { CUT_LEAST_UNITS = 4 };
   unsigned what = word_what(word);
@@ -111,11 +143,7 @@ static region_result_t resize(void *block, uint32_t word, size_t held, size_t by
   uint64_t handle = handle_of(word);
   region_result_t result = may_stay ? region_try_alloc(handle, bytes, 1, false, moved)
                                     : alloc_grown(handle, bytes, moved);
-  if (result == REGION_OK) {
-    memcpy(*moved, block, min_size(held, bytes));
-    region_free(block, word);
-    return REGION_OK;
-  }
+  if (result == REGION_OK) return replace(block, word, min_size(held, bytes), *moved);
   *moved = block;
   /* Without memory for a copy it is cut where it is, or made longer: all that the region can do without has gone. */
   if (what == REGION_LONE && bytes <= PTRDIFF_MAX && resize_in_place(block, word, bytes, 1)) return REGION_OK;
@@ -131,6 +159,7 @@ region_result_t region_realloc(void *block, uint32_t word, size_t bytes, void **
   bool is_start = what < MID_CLASS_END ? slab_starts_block(block, what)
                                        : block == map_address((unit_t)map_unit_of(block));
   if (held != 0 && is_start) return resize(block, word, held, bytes, moved);
-  error_report(held == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, held, 0);
+  bool is_copied = what == REGION_COPIED && is_start; /* by another thread's realloc */
+  error_report(is_copied ? ERROR_DOUBLE_FREE : held == 0 ? ERROR_WILD_FREE : ERROR_INTERIOR_FREE, block, held, 0);
   return REGION_OTHER;
 }

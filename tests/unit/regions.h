@@ -58,10 +58,10 @@ class Region : public testing::Test {
     EXPECT_EQ(error_count(), errors_before_);
   }
   std::uint64_t handle = 0;
+  std::uint64_t errors_before_ = 0; /* and at the end, but where a test makes some */
 
  private:
   std::size_t used_before_ = 0;
-  std::uint64_t errors_before_ = 0;
 };
 
 }  // namespace hak_test::regions

@@ -125,26 +125,25 @@ static void *cut_lone(uint64_t handle, size_t units, bool is_thorough) {
   return first != 0 ? map_address(first) : NULL;
 }
 
-static fetched_t try_lone(uint64_t handle, size_t bytes, size_t align_units, bool zeroed, bool is_thorough,
-                          void **block) {
+/* Before it is refused every run is looked at, which costs less than to give up what is cached. */
+static fetched_t try_lone(uint64_t handle, size_t bytes, size_t align_units, bool zeroed, void **block) {
   size_t units = units_for_lone(bytes);
   bool is_cut = units <= LONE_UNITS_MOST_IN_A_RUN && align_units == 1;
-  for (int tries = 0; is_cut && tries < 2; tries++) {
+  *block = is_cut ? cut_lone(handle, units, false) : NULL;
+  if (is_cut && *block == NULL) {
+    bool is_thorough = units_fetch(handle, units) != UNITS_FETCHED;
     *block = cut_lone(handle, units, is_thorough);
-    if (*block != NULL) {
-      if (zeroed) pages_clear_block(*block, bytes);
-      return UNITS_FETCHED;
-    }
-    if (units_fetch(handle, units) != UNITS_FETCHED) break;
   }
-  return fetch_whole(handle, units, align_units, zeroed, block);
+  if (*block == NULL) return fetch_whole(handle, units, align_units, zeroed, block);
+  if (zeroed) pages_clear_block(*block, bytes);
+  return UNITS_FETCHED;
 }
 
 /* What is squeezed out may be spare units of runs that stay: so all is tried again. */
 static region_result_t alloc_lone(uint64_t handle, size_t bytes, size_t alignment, bool zeroed, void **block) {
   size_t align_units = max_size(alignment >> UNIT_SHIFT, 1);
   for (unsigned tries = 0;;) {
-    fetched_t fetched = try_lone(handle, bytes, align_units, zeroed, tries > 0, block);
+    fetched_t fetched = try_lone(handle, bytes, align_units, zeroed, block);
     if (fetched == UNITS_FETCHED || !is_tried_again(handle, fetched, &tries)) return result_of(fetched);
   }
 }

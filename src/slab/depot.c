@@ -22,7 +22,7 @@ static_assert(DEPOT_CRATES % RACK_CRATES == 0, "all racks are whole");
 
 /* Addresses of rack_t; 0: there is none yet. Who makes one says so by a compare-and-swap, release: pairs with the load
  * of who looks, acquire (tests/model/weak/src/protocols/publication.rs). A rack stays. */
-static atomic64 racks[MID_CLASS_END][RACKS];
+static HAK_RARELY_USED atomic64 racks[MID_CLASS_END][RACKS];
 /* Of each class; relaxed. What is before the level is full mostly, and what is behind it empty. */
 static struct {
   atomic32 level; /* where blocks were put or taken last: a hint                                         */

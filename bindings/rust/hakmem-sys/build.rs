@@ -14,7 +14,7 @@ const BACKGROUND: &str = "api/threads.c";
 /// C++'s operators: those of the C++ library call malloc.
 const OPERATORS: &str = "api/operators.c";
 /// dlopen and dlsym, for programs that know nothing of hakmem.
-const LOADER: [&str; 2] = ["api/deepbind.c", "api/dlsym.c"];
+const LOADER: &str = "api/loader.c";
 
 const FLAGS: [&str; 11] = [
     "-std=gnu17",
@@ -104,7 +104,7 @@ fn sources(root: &Path) -> Result<Vec<PathBuf>, String> {
     let wanted = |path: &Path| {
         let name = path.strip_prefix(root).unwrap_or(path);
         !(name == Path::new(OPERATORS)
-            || LOADER.iter().any(|left_out| name == Path::new(left_out))
+            || name == Path::new(LOADER)
             || !feature("MALLOC") && MALLOC.iter().any(|file| name == Path::new(file))
             || (!feature("BACKGROUND") || is_static) && name == Path::new(BACKGROUND))
     };

@@ -169,12 +169,13 @@ __asm__(
 
 /* ---- dlsym ------------------------------------------------------------------------*/
 
-/* One after the other, as pointers to each would have to be relocated at every start. */
+/* Whether blocks pass through it, or it gives memory back. Not what tells figures: who asks the C library for these may
+ * want to know whether anybody uses its heap. One after the other, as pointers would have to be relocated at every
+ * start. */
 static bool is_of_malloc(const char *name) {
   static const char names[] =
       "malloc\0calloc\0realloc\0free\0reallocarray\0aligned_alloc\0memalign\0posix_memalign\0valloc\0pvalloc\0"
-      "free_sized\0free_aligned_sized\0cfree\0malloc_usable_size\0malloc_trim\0malloc_stats\0malloc_info\0"
-      "mallinfo\0mallinfo2\0mallopt\0";
+      "free_sized\0free_aligned_sized\0cfree\0malloc_usable_size\0malloc_trim\0";
   for (const char *one = names; *one != '\0'; one += strlen(one) + 1)
     if (strcmp(name, one) == 0) return true;
   return false;

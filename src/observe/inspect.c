@@ -35,6 +35,7 @@ static const inspect_field_t fields[] = {
     HAK_INSPECT_NUMBER("kind.huge", KIND_HUGE),
     HAK_INSPECT_NUMBER("kind.region", KIND_REGION),
     HAK_INSPECT_NUMBER("region.lone", REGION_LONE),
+    HAK_INSPECT_NUMBER("region.copied", REGION_COPIED),
     HAK_INSPECT_NUMBER("state.attached", OWNER_ATTACHED),
     HAK_INSPECT_NUMBER("state.pooled", OWNER_POOLED),
     HAK_INSPECT_NUMBER("state.lost", OWNER_LOST),

@@ -200,7 +200,7 @@ impl Walk<'_> {
                 self.measure_slab(first, class);
             }
             (What::Slab { class, owner: 0, out }, units)
-        } else if what == regions.lone {
+        } else if what == regions.lone || what == regions.copied {
             let units = regions.lone_units.of(extent.record(layout, first), 0).max(1).min(extent.end - first);
             self.census.huge_count += 1;
             self.census.huge_bytes += units * layout.unit_bytes;

@@ -44,6 +44,8 @@ pub struct Layout {
 pub struct Regions {
     pub kind: u64,
     pub lone: u64,
+    /// A lone block that is just being copied; the same as `lone` where the library knows of none.
+    pub copied: u64,
     pub lone_units: Field,
 }
 
@@ -149,9 +151,11 @@ pub const FIGURES: [&str; 20] = [
 ];
 
 fn regions(root: &Root) -> Result<Regions> {
+    let lone = root.number("region.lone")?;
     Ok(Regions {
         kind: root.number("kind.region")?,
-        lone: root.number("region.lone")?,
+        lone,
+        copied: root.number("region.copied").unwrap_or(lone),
         lone_units: root.member("record.lone_units")?,
     })
 }

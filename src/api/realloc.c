@@ -37,13 +37,15 @@ static HAK_NOINLINE void *realloc_by_copy(void *block, size_t old_bytes, size_t 
 /* As replaced, of a block that has its run alone, and whose word that is: another thread that reallocates it at the
  * same time, by mistake, might move its pages away. So it is claimed, but not before there is memory: who is refused,
  * or reports a mistake that is found there and whose handler of SIGABRT jumps away, leaves the block as it was. NULL:
- * there is no memory, or another thread was first. */
-HAK_INLINE void *replaced_alone(void *block, uint32_t word, size_t contents, size_t bytes, bool is_huge) {
+ * there is no memory, or, and then `*is_lost`, another thread was first. */
+HAK_INLINE void *replaced_alone(void *block, uint32_t word, size_t contents, size_t bytes, bool is_huge,
+                                bool *is_lost) {
   unit_t first = (unit_t)map_unit_of(block);
   void *moved = alloc_malloc(bytes);
   if (HAK_UNLIKELY(moved == NULL)) return NULL;
   if (HAK_UNLIKELY(!(is_huge ? huge_claim(block) : slab_claim_single(first, word)))) {
     alloc_free(moved);
+    *is_lost = true;
     return NULL;
   }
   memcpy(moved, block, contents);
@@ -52,13 +54,13 @@ HAK_INLINE void *replaced_alone(void *block, uint32_t word, size_t contents, siz
   alloc_free(block);
   return moved;
 }
-static HAK_NOINLINE void *single_replaced(void *block, uint32_t word, size_t contents, size_t bytes) {
-  return replaced_alone(block, word, contents, bytes, false);
+static HAK_NOINLINE void *single_replaced(void *block, uint32_t word, size_t contents, size_t bytes, bool *is_lost) {
+  return replaced_alone(block, word, contents, bytes, false, is_lost);
 }
 /* Smaller; where there is no memory errno is as it was. */
-static HAK_NOINLINE void *shrunk_alone(void *block, uint32_t word, size_t bytes, bool is_huge) {
+static HAK_NOINLINE void *shrunk_alone(void *block, uint32_t word, size_t bytes, bool is_huge, bool *is_lost) {
   int saved_errno = errno;
-  void *moved = replaced_alone(block, word, bytes, bytes, is_huge);
+  void *moved = replaced_alone(block, word, bytes, bytes, is_huge, is_lost);
   if (moved == NULL) errno = saved_errno;
   return moved;
 }
@@ -138,10 +140,10 @@ static bool cut_single(void *block, uint32_t word, size_t bytes) {
 /* A sparse one is cut where it is. If it stayed as long as it was it would keep its addresses, of which there may be
  * few, and be counted whole. So is one for whose copy there is no memory: what it gives back may be all there is. */
 static void *shrink_single(void *block, uint32_t word, size_t old_bytes, size_t bytes) {
-  bool may_be_copied = bytes <= MID_MAX_BYTES || !is_sparse(block, old_bytes, bytes);
-  void *moved = may_be_copied ? shrunk_alone(block, word, bytes, false) : NULL;
+  bool is_lost = false, may_be_copied = bytes <= MID_MAX_BYTES || !is_sparse(block, old_bytes, bytes);
+  void *moved = may_be_copied ? shrunk_alone(block, word, bytes, false, &is_lost) : NULL;
   if (moved != NULL) return moved;
-  if (map_lookup(block) != word) return lost_to_another(block, old_bytes);
+  if (is_lost || map_lookup(block) != word) return lost_to_another(block, old_bytes);
   record_changes(block);
   bool is_cut = cut_single(block, word, bytes);
   record_changed(block);
@@ -191,9 +193,12 @@ static HAK_NOINLINE void *realloc_single(void *block, uint32_t word, size_t byte
   record_changes(block);
   void *moved = record_changed(grow_single(block, word, bytes));
   if (moved != NULL) return moved;
-  moved = single_replaced(block, word, old_bytes, grown_ahead(old_bytes, bytes));
-  if (moved == NULL) moved = single_replaced(block, word, old_bytes, bytes);
+  bool is_lost = false;
+  moved = single_replaced(block, word, old_bytes, grown_ahead(old_bytes, bytes), &is_lost);
+  if (moved == NULL && !is_lost) moved = single_replaced(block, word, old_bytes, bytes, &is_lost);
   if (HAK_LIKELY(moved != NULL)) return moved;
+  /* Whoever was first may have put the word back by now, and is about to free the block. */
+  if (is_lost) return lost_to_another(block, old_bytes);
   /* What was reclaimed for the copy may do for growing in place. */
   if ((moved = record_changed(grow_single(block, word, bytes))) != NULL) return moved;
   if (map_lookup(block) != word) return lost_to_another(block, old_bytes);
@@ -231,9 +236,10 @@ HAK_INLINE void *realloc_class(void *block, uint32_t word, size_t bytes) {
 /* One that was made huge by its alignment, or was cut, may be smaller than a class's, and grow. */
 static void *realloc_huge(void *block, size_t bytes) {
   size_t old_bytes = huge_usable_size(block);
-  bool may_be_copied = huge_is_cut_by_copy(block, old_bytes, bytes);
-  void *copy = may_be_copied ? shrunk_alone(block, word_make(0, KIND_HUGE), bytes, true) : NULL;
+  bool is_lost = false, may_be_copied = huge_is_cut_by_copy(block, old_bytes, bytes);
+  void *copy = may_be_copied ? shrunk_alone(block, word_make(0, KIND_HUGE), bytes, true, &is_lost) : NULL;
   if (copy != NULL) return copy; /* without memory for one it is cut where it is */
+  if (is_lost) return lost_to_another(block, old_bytes);
   record_changes(block);
   void *moved = huge_realloc(block, bytes);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();

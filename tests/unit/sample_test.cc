@@ -127,15 +127,16 @@ INSTANTIATE_TEST_SUITE_P(
 
 /* A program that keeps samples for whoever may come does not wait for him at its end. */
 TEST(Sample, NobodyIsWaitedForWhoHasNeverRead) {
+  const auto ending = [] { return atomic32_load_relaxed(static_cast<const atomic32 *>(field("sample.is_ending").at)); };
   Wanted wanted(4096);
   in_thread([] { hak_free(hak_malloc(1 << 20)); });
   ASSERT_NE(variable("sample.event_count"), 0u);
   record_finish();
-  EXPECT_EQ(variable("sample.is_ending"), 0u);
+  EXPECT_EQ(ending(), 0u);
   Reader reader;
   reader.drain();
   record_finish();
-  EXPECT_EQ(variable("sample.is_ending"), 1u);
+  EXPECT_EQ(ending(), 1u);
 }
 
 /* Every free of a sample is told, whoever frees, and no other. */

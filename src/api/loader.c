@@ -27,6 +27,66 @@ bool life_serves_malloc(void) { return dlsym(RTLD_DEFAULT, "malloc") == (void *)
 
 #include <gnu/libc-version.h>
 
+/* ---- Jumps ------------------------------------------------------------------------*/
+
+/* Where a call goes, and with which second argument; or, if it goes nowhere, `next` being 0, what it returns. Both come
+ * in registers. */
+typedef struct {
+  uintptr_t next;
+  intptr_t value;
+} route_t;
+
+/* A function of two arguments, whose way the other knows. The next one looks at its return address. So it is jumped to,
+ * with the stack as it was. Compilers do so or not, as they are told to optimise. */
+#if defined(__x86_64__)
+#define JUMP_CODE(route)        \
+  "endbr64\n"                   \
+  "pushq %rdi\n"                \
+  ".cfi_adjust_cfa_offset 8\n"  \
+  "call " route                 \
+  "\n"                          \
+  "popq %rdi\n"                 \
+  ".cfi_adjust_cfa_offset -8\n" \
+  "testq %rax, %rax\n"          \
+  "je 1f\n"                     \
+  "movq %rdx, %rsi\n"           \
+  "jmp *%rax\n"                 \
+  "1: movq %rdx, %rax\n"        \
+  "ret\n"
+#else
+#define JUMP_CODE(route)                                             \
+  "hint #34\n" /* bti c */                                           \
+  "stp x29, x30, [sp, #-32]!\n"                                      \
+  ".cfi_def_cfa_offset 32\n"                                         \
+  ".cfi_offset 29, -32\n"                                            \
+  ".cfi_offset 30, -24\n"                                            \
+  "mov x29, sp\n"                                                    \
+  "str x0, [sp, #16]\n"                                              \
+  "bl " route                                                        \
+  "\n"                                                               \
+  "mov x16, x0\n" /* from which a jump may go to where a call may */ \
+  "ldr x0, [sp, #16]\n"                                              \
+  "ldp x29, x30, [sp], #32\n"                                        \
+  ".cfi_restore 29\n"                                                \
+  ".cfi_restore 30\n"                                                \
+  ".cfi_def_cfa_offset 0\n"                                          \
+  "cbz x16, 1f\n"                                                    \
+  "br x16\n"                                                         \
+  "1: mov x0, x1\n"                                                  \
+  "ret\n"
+#endif
+#define JUMP(name, route) \
+  __asm__(".pushsection .text\n" \
+          ".globl " name "\n"    \
+          ".type " name ", %function\n" \
+          ".p2align 4\n"         \
+          name ":\n"             \
+          ".cfi_startproc\n"     \
+          JUMP_CODE(route)       \
+          ".cfi_endproc\n"       \
+          ".size " name ", . - " name "\n" \
+          ".popsection\n")
+
 /* ---- The next dlsym ---------------------------------------------------------------*/
 
 /* The C library's versions of it, before it had libdl's functions. */
@@ -90,6 +150,7 @@ static bool gives_ours(void *program) {
   void (*release)(void *) = (void (*)(void *))dlsym_next(program, "free");
   if (allocate == NULL || release == NULL) return false;
   void *block = allocate(1);
+  if (block == NULL) return allocate == malloc; /* at the end of memory */
   bool is_ours = address_is_owned(block);
   release(block);
   return is_ours;
@@ -104,68 +165,20 @@ static void *served_program(void) {
   return NULL;
 }
 
-/* Where a call of dlopen goes, and with which mode. 0: nowhere. Both come in registers. */
-typedef struct {
-  uintptr_t next;
-  intptr_t mode;
-} route_t;
-
-route_t deepbind_route(int mode) __attribute__((used, visibility("hidden")));
-route_t deepbind_route(int mode) {
+route_t dlopen_route(const char *file, int mode) __attribute__((used, visibility("hidden")));
+route_t dlopen_route(const char *file, int mode) {
+  (void)file;
   void *program = (mode & RTLD_DEEPBIND) != 0 ? served_program() : NULL;
   if (program != NULL) {
     mode &= ~RTLD_DEEPBIND;
     dlclose(program);
   }
-  return (route_t){open_next(), mode};
+  uintptr_t next = open_next();
+  return (route_t){next, next != 0 ? mode : 0};
 }
 
-/* The next dlopen looks at its return address: where the caller lies decides about RUNPATH, $ORIGIN and the namespace.
- * So it is jumped to, with the stack as it was. Compilers do so or not, as they are told to optimise. */
-__asm__(
-    ".pushsection .text\n"
-    ".globl dlopen\n"
-    ".type dlopen, %function\n"
-    ".p2align 4\n"
-    "dlopen:\n"
-    ".cfi_startproc\n"
-#if defined(__x86_64__)
-    "endbr64\n"
-    "pushq %rdi\n"
-    ".cfi_adjust_cfa_offset 8\n"
-    "movl %esi, %edi\n"
-    "call deepbind_route\n"
-    "popq %rdi\n"
-    ".cfi_adjust_cfa_offset -8\n"
-    "movl %edx, %esi\n"
-    "testq %rax, %rax\n"
-    "je 1f\n"
-    "jmp *%rax\n"
-    "1: ret\n"
-#else
-    "hint #34\n" /* bti c */
-    "stp x29, x30, [sp, #-32]!\n"
-    ".cfi_def_cfa_offset 32\n"
-    ".cfi_offset 29, -32\n"
-    ".cfi_offset 30, -24\n"
-    "mov x29, sp\n"
-    "str x0, [sp, #16]\n"
-    "mov w0, w1\n"
-    "bl deepbind_route\n"
-    "mov x16, x0\n" /* from which a jump may go to where a call may */
-    "ldr x0, [sp, #16]\n"
-    "ldp x29, x30, [sp], #32\n"
-    ".cfi_restore 29\n"
-    ".cfi_restore 30\n"
-    ".cfi_def_cfa_offset 0\n"
-    "cbz x16, 1f\n"
-    "br x16\n"
-    "1: mov x0, xzr\n"
-    "ret\n"
-#endif
-    ".cfi_endproc\n"
-    ".size dlopen, . - dlopen\n"
-    ".popsection\n");
+/* Where the caller lies decides about RUNPATH, $ORIGIN and the namespace. */
+JUMP("dlopen", "dlopen_route");
 
 /* ---- dlsym ------------------------------------------------------------------------*/
 
@@ -188,16 +201,10 @@ static bool is_of_the_c_library(const void *address) {
          its.dli_fbase == ours.dli_fbase;
 }
 
-/* Where a call goes; 0: nowhere, the answer is there. Both come in registers. */
-typedef struct {
-  uintptr_t next;
-  void *answer;
-} find_route_t;
-
-find_route_t dlsym_route(void *library, const char *name) __attribute__((used, visibility("hidden")));
-find_route_t dlsym_route(void *library, const char *name) {
+route_t dlsym_route(void *library, const char *name) __attribute__((used, visibility("hidden")));
+route_t dlsym_route(void *library, const char *name) {
   find_fn *find = find_next();
-  find_route_t passed_on = {(uintptr_t)find, NULL};
+  route_t passed_on = {(uintptr_t)find, find != NULL ? (intptr_t)name : 0};
   if (find == NULL || library == RTLD_DEFAULT || library == RTLD_NEXT || !is_of_malloc(name)) return passed_on;
   void *found = find(library, name);
   if (found == NULL || !is_of_the_c_library(found)) return passed_on;
@@ -205,60 +212,10 @@ find_route_t dlsym_route(void *library, const char *name) {
   if (program == NULL) return passed_on;
   void *programs = find(program, name);
   dlclose(program);
-  return programs != NULL ? (find_route_t){0, programs} : passed_on;
+  return programs != NULL ? (route_t){0, (intptr_t)programs} : passed_on;
 }
 
-/* As dlopen: for RTLD_NEXT and RTLD_DEFAULT the next dlsym looks at its return address. */
-__asm__(
-    ".pushsection .text\n"
-    ".globl dlsym\n"
-    ".type dlsym, %function\n"
-    ".p2align 4\n"
-    "dlsym:\n"
-    ".cfi_startproc\n"
-#if defined(__x86_64__)
-    "endbr64\n"
-    "pushq %rdi\n"
-    ".cfi_adjust_cfa_offset 8\n"
-    "pushq %rsi\n"
-    ".cfi_adjust_cfa_offset 8\n"
-    "subq $8, %rsp\n"
-    ".cfi_adjust_cfa_offset 8\n"
-    "call dlsym_route\n"
-    "addq $8, %rsp\n"
-    ".cfi_adjust_cfa_offset -8\n"
-    "popq %rsi\n"
-    ".cfi_adjust_cfa_offset -8\n"
-    "popq %rdi\n"
-    ".cfi_adjust_cfa_offset -8\n"
-    "testq %rax, %rax\n"
-    "je 1f\n"
-    "jmp *%rax\n"
-    "1: movq %rdx, %rax\n"
-    "ret\n"
-#else
-    "hint #34\n" /* bti c */
-    "stp x29, x30, [sp, #-32]!\n"
-    ".cfi_def_cfa_offset 32\n"
-    ".cfi_offset 29, -32\n"
-    ".cfi_offset 30, -24\n"
-    "mov x29, sp\n"
-    "stp x0, x1, [sp, #16]\n"
-    "bl dlsym_route\n"
-    "mov x16, x0\n" /* from which a jump may go to where a call may */
-    "mov x9, x1\n"
-    "ldp x0, x1, [sp, #16]\n"
-    "ldp x29, x30, [sp], #32\n"
-    ".cfi_restore 29\n"
-    ".cfi_restore 30\n"
-    ".cfi_def_cfa_offset 0\n"
-    "cbz x16, 1f\n"
-    "br x16\n"
-    "1: mov x0, x9\n"
-    "ret\n"
-#endif
-    ".cfi_endproc\n"
-    ".size dlsym, . - dlsym\n"
-    ".popsection\n");
+/* Where it lies decides what RTLD_NEXT and RTLD_DEFAULT find. */
+JUMP("dlsym", "dlsym_route");
 
 #endif

@@ -79,6 +79,37 @@ void free_in_order(const std::vector<void *> &blocks, bool backwards, std::size_
   hak_thread_flush();
 }
 
+/* Each of two threads reallocates the same blocks, to so many bytes, and frees the results: of a block's two frees, be
+ * they realloc's, one is a mistake. The contents are nobody's. */
+void race_reallocs(const Range &range, std::size_t first_bytes, std::size_t second_bytes, std::size_t filled_bytes) {
+  const std::size_t blocks_at_once = 8, rounds = 800 / HAK_RACE_DIVISOR;
+  hak_test::Random random(range.bytes);
+  const std::uint64_t errors_before = stats().errors;
+  std::size_t mistakes = 0;
+  Pair pair;
+  std::vector<void *> blocks(blocks_at_once);
+  for (std::size_t round = 0; round < rounds; round++) {
+    const std::size_t delays[2] = {random.below(500), random.below(500)};
+    auto resize_and_free = [&](int thread, std::size_t bytes) {
+      for (volatile std::size_t i = 0; i < delays[thread];) i = i + 1;
+      for (void *block : blocks) hak_free(hak_realloc(block, bytes));
+      hak_thread_flush();
+    };
+    pair.run(
+        [&] {
+          for (void *&block : blocks) std::memset(block = hak_malloc(range.bytes), 1, filled_bytes);
+        },
+        [] {});
+    pair.run([&] { resize_and_free(0, first_bytes); }, [&] { resize_and_free(1, second_bytes); });
+    pair.run([] { hak_thread_flush(); }, [] {});
+    mistakes += blocks_at_once;
+    ASSERT_EQ(stats().errors - errors_before, mistakes)
+        << "a block was freed twice unnoticed, or a correct free was taken for a mistake, in round " << round;
+    if (round % 100 == 0) hak__check_all();
+  }
+  hak__check_all();
+}
+
 }  // namespace
 
 TEST_P(DoubleFreeRace, IsCountedOnceAndBreaksNothing) {
@@ -133,66 +164,14 @@ TEST_P(DoubleFreeRace, IsCountedOnceAndBreaksNothing) {
   hak__check_all();
 }
 
-/* Each of two threads makes the same blocks larger and frees the results: of a block's two frees, be they realloc's,
- * one is a mistake. The contents are nobody's. */
 TEST_P(DoubleFreeRace, OfReallocsIsCountedOnceAndBreaksNothing) {
-  const std::size_t blocks_at_once = 8, rounds = 800 / HAK_RACE_DIVISOR;
-  hak_test::Random random(range.bytes);
-  const std::uint64_t errors_before = stats().errors;
-  std::size_t mistakes = 0;
-  Pair pair;
-  std::vector<void *> blocks(blocks_at_once);
-  for (std::size_t round = 0; round < rounds; round++) {
-    const std::size_t delays[2] = {random.below(500), random.below(500)};
-    auto grow_and_free = [&](int thread) {
-      for (volatile std::size_t i = 0; i < delays[thread];) i = i + 1;
-      for (void *block : blocks) hak_free(hak_realloc(block, 3 * range.bytes));
-      hak_thread_flush();
-    };
-    pair.run(
-        [&] {
-          for (void *&block : blocks) block = hak_malloc(range.bytes);
-        },
-        [] {});
-    pair.run([&] { grow_and_free(0); }, [&] { grow_and_free(1); });
-    pair.run([] { hak_thread_flush(); }, [] {});
-    mistakes += blocks_at_once;
-    ASSERT_EQ(stats().errors - errors_before, mistakes)
-        << "a block was freed twice unnoticed, or a correct free was taken for a mistake, in round " << round;
-    if (round % 100 == 0) hak__check_all();
-  }
-  hak__check_all();
+  race_reallocs(range, 3 * range.bytes, 3 * range.bytes, 0);
 }
 
-/* The same where one thread makes them smaller, by a copy, of which the other one may just move the pages. */
+/* One thread makes them smaller, by a copy, of which the other one may just move the pages. */
 TEST_P(DoubleFreeRace, OfReallocsThatShrinkAndGrowIsCountedOnceAndBreaksNothing) {
-  const std::size_t blocks_at_once = 8, rounds = 800 / HAK_RACE_DIVISOR;
   const std::size_t less = std::min<std::size_t>(range.bytes / 3, 200 * 1024); /* huge ones that keep more are cut */
-  hak_test::Random random(range.bytes);
-  const std::uint64_t errors_before = stats().errors;
-  std::size_t mistakes = 0;
-  Pair pair;
-  std::vector<void *> blocks(blocks_at_once);
-  for (std::size_t round = 0; round < rounds; round++) {
-    const std::size_t delays[2] = {random.below(500), random.below(500)};
-    auto resize_and_free = [&](int thread, std::size_t bytes) {
-      for (volatile std::size_t i = 0; i < delays[thread];) i = i + 1;
-      for (void *block : blocks) hak_free(hak_realloc(block, bytes));
-      hak_thread_flush();
-    };
-    pair.run(
-        [&] {
-          for (void *&block : blocks) std::memset(block = hak_malloc(range.bytes), 1, less);
-        },
-        [] {});
-    pair.run([&] { resize_and_free(0, less); }, [&] { resize_and_free(1, 3 * range.bytes); });
-    pair.run([] { hak_thread_flush(); }, [] {});
-    mistakes += blocks_at_once;
-    ASSERT_EQ(stats().errors - errors_before, mistakes)
-        << "a block was freed twice unnoticed, or a correct free was taken for a mistake, in round " << round;
-    if (round % 100 == 0) hak__check_all();
-  }
-  hak__check_all();
+  race_reallocs(range, less, 3 * range.bytes, less);
 }
 
 int main(int argc, char **argv) {

@@ -12,7 +12,6 @@
 #include <csetjmp>
 #include <csignal>
 #include <set>
-#include <thread>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>

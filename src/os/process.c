@@ -146,6 +146,7 @@ static int descriptor_in(const char *path, const char *directory) {
 }
 /* Which of the process's own descriptors a name means; -1: none. */
 static int descriptor_named(const char *path) {
+  if (strcmp(path, "/dev/stdin") == 0) return STDIN_FILENO; /* as somebody may mean it: what is read there stays */
   if (strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
   if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
   int number = descriptor_in(path, "/dev/fd/");

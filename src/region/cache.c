@@ -271,7 +271,7 @@ static table_t *claim_forgotten(void) {
   for (int i = 0; i < LOOKS && found == NULL && tables.all != NULL; i++) {
     table_t *table = tables.next_look != NULL ? tables.next_look : tables.all;
     tables.next_look = table->next;
-    if (!is_forgotten(table)) continue;
+    if (table->caches == the_region_caches || !is_forgotten(table)) continue;
     table->state = TABLE_CLAIMED;
     found = table;
   }

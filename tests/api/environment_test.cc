@@ -230,6 +230,14 @@ TEST_F(Environment, TheFileMayBeStandardOutput) {
   EXPECT_EQ(content.substr(content.size() - 5), "}\nok\n") << content;
 }
 
+TEST_F(Environment, AFileThatIsReadIsNoFileForStatistics) {
+  const std::string file = directory_ + "/in", from_file = "echo data >" + file + "; exec \"$0\" \"$@\" <" + file;
+  Outcome outcome = run_by_bash(from_file, "HAKMEM_STATS_FILE=/dev/stdin");
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(content_of(file), "data\n");
+  EXPECT_EQ(lines_with(outcome.err, "'/dev/stdin' cannot be written"), 1u) << outcome.err;
+}
+
 /* As with a program that was made to preload the library, under one that is preloaded for the whole session. */
 TEST_F(Environment, ASecondCopyOfTheLibraryHasNothingToTell) {
   const std::string second = directory_ + "/libsecond.so", file = directory_ + "/stats";

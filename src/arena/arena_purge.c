@@ -66,7 +66,7 @@ size_t arena_relieve_now(size_t freed_units) {
    * has freed does no more than that: the rest is that one's. */
   size_t own_units = freed_units + freed_units / 8, most = others_purge ? own_units : alone(own_units, over);
   /* Slabs that became free in no order lie apart. */
-  size_t calls = PURGE_CALLS + min_size(freed_units, ROWS_MOST) + freed_units / PURGE_UNITS * 2;
+  size_t calls = PURGE_CALLS + min_size(freed_units, ROWS_MOST) + freed_units / PURGE_UNITS * 8;
   if (most == 0) return 0;
   if (shelf_surplus() > 0) unshelve_some(min_size(shelf_surplus(), most), false);
   const purging_order_t order = {.until_ms = PURGING_ALL, .most = most, .calls = calls, .least = kept_dirty_units};

@@ -43,10 +43,11 @@ typedef struct {
       uint8_t size_class;
       bool listed;
       bool was_full;      /* all blocks were out at once, at some time */
-      uint8_t idle_looks; /* since a block was taken or put: see purge_idle; SLAB_PASSED, SLAB_PURGED */
+      uint8_t idle_looks; /* since a block was taken or put: see purge_idle; SLAB_PASSED and others */
       /* See slab/purged.h; the first one is in the records of all units of a slab. */
       uint16_t purged, purged_pages;
       uint16_t look_at; /* so many free blocks are worth a look: slab/surplus.h */
+      bool has_pieces;  /* short rows of free pages were left: slab/purge.h     */
     } slab;
     struct {
       uint32_t asked_units; /* what was asked for takes so many; at most the run */

@@ -112,10 +112,13 @@ typedef struct owner {
   uint32_t released_units; /* of slabs that went to the arena since the last batch boundary of a free */
   /* Of surplus.h: what was given back and wanted again lately, and when that was halved last;
    * how much is no surplus; whether the free that is going on has found one, and which slabs
-   * it has made mostly free; which listed slab is looked at next, 0 at the end of a class. */
+   * it has made mostly free; which listed slab is looked at next, 0 at the end of a class; whether
+   * there is one to look for, for so many ends of rounds; how many pieces may go, and when that was said. */
   int64_t regret_bytes, surplus_from;
-  uint64_t regret_ms;
+  uint32_t regret_ms, pieces_ms;
+  uint16_t pieces;
   bool has_surplus;
+  uint8_t surplus_rounds;
   uint8_t surplus_class, mostly_free_count;
   uint8_t spill_class, spill_turn; /* of spill.c: where its hand is; batch boundaries */
   uint8_t growth_classes;          /* of front/growth.h: that are still to be flushed */
@@ -135,6 +138,9 @@ typedef struct owner {
   uint32_t spare_parcels, spare_count;
   uint8_t roomy[ROOMY_ENTRIES], roomy_turn; /* entries that may hold more than others, the last ones; remote.c */
 } owner_t;
+
+/* Somewhere there is a slab for surplus.c to look at: in this round of its, or in the next, which is a whole one. */
+HAK_INLINE void owner_look_for_surplus(owner_t *owner) { owner->surplus_rounds = 2; }
 
 /* Marks that the owning thread is at work, out of the fast path. Compiler order is
  * enough for a fork in another thread, which copies what was stored in this order

@@ -53,11 +53,19 @@ static bool next_free_pages(unit_t slab, free_pages_t *pages) {
   return to > from;
 }
 
-size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason) {
+size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason, uint16_t *pieces) {
   enum { PAGES_AS_A_CALL = 8 };
+  map_record(slab)->slab.has_pieces = false;
   size_t calls = 1;
   for (free_pages_t pages = {0}; next_free_pages(slab, &pages);) {
     size_t bytes = pages.to - pages.from;
+    if (pieces != NULL && bytes < PURGE_PIECE_BYTES) {
+      if (*pieces == 0) {
+        map_record(slab)->slab.has_pieces = true;
+        continue;
+      }
+      --*pieces;
+    }
     dense_thins_out(slab, 1);
     if (os_purge(map_address(slab) + pages.from, bytes)) { /* else they stay */
       purged_mark(owner, slab, pages.from, pages.to);
@@ -102,7 +110,7 @@ size_t purge_pages(owner_t *owner, size_t *keep) {
 static size_t look(owner_t *owner, unit_t slab) {
   enum { PURGE_AT = 2 };
   unit_record_t *r = map_record(slab);
-  unsigned looks = r->slab.idle_looks & ~(unsigned)(SLAB_PASSED | SLAB_PURGED);
+  unsigned looks = r->slab.idle_looks & ~(unsigned)(SLAB_PASSED | SLAB_PURGED | SLAB_ROUNDS);
   if (looks == PURGE_AT) return 0;
   r->slab.idle_looks++;
   if (looks + 1 < PURGE_AT) return 0;
@@ -112,7 +120,7 @@ static size_t look(owner_t *owner, unit_t slab) {
     slab_release(owner, slab);
     return 1;
   }
-  return purge_slab(owner, slab, TALLY_IDLE);
+  return purge_slab(owner, slab, TALLY_IDLE, NULL);
 }
 
 /* The cursor of an owner that looks at one slab after the other, class by class. */
@@ -152,7 +160,7 @@ void purge_unused(owner_t *owner, size_t most) {
     unit_t slab = owner->next_look;
     if (slab != 0) {
       owner->next_look = map_record(slab)->slab.next;
-      if (slab_is_half_free(slab)) cost += purge_slab(owner, slab, TALLY_TRIMMED);
+      if (slab_is_half_free(slab)) cost += purge_slab(owner, slab, TALLY_TRIMMED, NULL);
     } else if (owner->look_class != 0) {
       look_at_next_class(owner);
     } else {

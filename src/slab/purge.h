@@ -17,8 +17,13 @@ HAK_C_BEGIN
  * system, but for `*keep` bytes that are resident, which are taken off that. Returns the bytes. */
 size_t purge_pages(owner_t *owner, size_t *keep);
 
-/* The same for one slab. Returns about how many calls to the system that took, 1 at least. */
-size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason);
+/* The same for one slab. Returns about how many calls to the system that took, 1 at least. `*pieces`, unless it is
+ * NULL: of rows of pages that are shorter than PURGE_PIECE_BYTES no more go than that, which are taken off; whether
+ * some have stayed is slab.has_pieces. */
+size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason, uint16_t *pieces);
+#define PURGE_PIECE_BYTES HAK_KIB(32)
+/* Of slab.idle_looks, beside its number: rounds of surplus.c since a block was taken or put. */
+enum { SLAB_ROUND = 0x08, SLAB_ROUNDS = 2 * SLAB_ROUND };
 
 /* The same for all with half of their blocks free, to the number of `most` slabs and calls to
  * the system together; the next call goes on where this one stopped. */

@@ -54,6 +54,7 @@ unit_t slab_make(owner_t *owner, unsigned size_class, bool *is_zero) {
   r->slab.was_full = false;
   r->slab.idle_looks = 0;
   r->slab.look_at = first_look_at(c->capacity);
+  r->slab.has_pieces = false;
   bits_fill(slab, c, r->slab.free_count);
   uint32_t word = word_make(owner->id, size_class);
   map_write_words(slab, 1, c->slab_units, single ? word_make(0, KIND_INNER) : word);
@@ -234,6 +235,7 @@ static HAK_NOINLINE void note_mostly_free(owner_t *owner, unit_t slab) {
   map_record(slab)->slab.look_at = LOOK_IS_DUE;
   if (owner->has_surplus && owner->mostly_free_count < MOSTLY_FREE_MOST)
     owner->mostly_free[owner->mostly_free_count++] = slab;
+  else owner_look_for_surplus(owner);
 }
 
 /* To a slab that is not listed yet, mostly free or empty. */

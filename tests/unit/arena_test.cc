@@ -284,6 +284,19 @@ TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
   arena_check();
 }
 
+/* A table whose nodes were freed in no order, and then the table itself. */
+TEST_F(Arena, ALargeRunIsNotKeptBecauseOlderOnesLieApart) {
+  constexpr size_t kApart = 400, kLarge = 2048;
+  std::vector<unit_t> runs;
+  for (size_t i = 0; i < 2 * kApart; i++) runs.push_back(take(ZONE_SMALL, 1));
+  const unit_t large = take(ZONE_HUGE, kLarge);
+  for (size_t i = 0; i < runs.size(); i += 2) give(runs[i]);
+  give(large);
+  arena_relieve(kLarge);
+  EXPECT_LE(arena_usage().dirty, HAK_MIB(4 + 4) + arena_usage().used / 8);
+  for (size_t i = 1; i < runs.size(); i += 2) give(runs[i]);
+}
+
 /* What comes and goes is a dip, and stays. When all is freed, much more than that, nobody will want it. */
 TEST_F(Arena, WhatFallsDeeperThanAnyDipDoesNotStay) {
   constexpr std::size_t kRuns = 80, kDip = 20, kDeep = 50, kRound = 10;

@@ -358,7 +358,7 @@ TEST(HardLimit, EmptySlabsStayTheLast) {
   owner_t *owner = &heap->owner;
   const unsigned c = size_class_of(1000);
   ASSERT_TRUE(slab_add(owner, c) && slab_add(owner, c));
-  purge_slab(owner, owner->slabs[c], TALLY_IDLE);
+  purge_slab(owner, owner->slabs[c], TALLY_IDLE, nullptr);
   ASSERT_GT(map_record(owner->slabs[c])->slab.purged_pages, 0);
   purge_dirty();
   limit_set_hard(limit_charged());
@@ -384,7 +384,7 @@ unit_t behind_refused_slabs(owner_t *owner, unsigned c, size_t refused) {
   for (auto &[slab, blocks] : of) /* each next one is listed before those that were */
     batch_flush(owner, c, blocks.data(), slab == unmarked ? 2 : blocks.size() - 1);
   for (auto &[slab, blocks] : of)
-    if (slab != unmarked) purge_slab(owner, slab, TALLY_IDLE);
+    if (slab != unmarked) purge_slab(owner, slab, TALLY_IDLE, nullptr);
   EXPECT_NE(owner->slabs[c], unmarked) << "the test is void";
   return unmarked;
 }

@@ -252,6 +252,79 @@ TEST_F(Surplus, StaysForAWhileIfItWasWantedAgain) {
   EXPECT_EQ(owner->purged_bytes, 0);
 }
 
+/* Pages here and there of slabs whose blocks come back in no order would soon go as a whole. */
+TEST_F(Surplus, OfPiecesNoMoreGoThanMay) {
+  const size_t page = os_page_bytes();
+  if (2 * page >= PURGE_PIECE_BYTES) GTEST_SKIP() << "a page is no piece";
+  Make(1, 2 * page / kBytes); /* every other page is free */
+  const unit_t slab = slab_of(kept.front());
+  const int64_t pages = UNIT_BYTES / 2 / static_cast<int64_t>(page);
+  uint16_t pieces = 3;
+  purge_slab(owner, slab, TALLY_STRAINED, &pieces);
+  EXPECT_EQ(pieces, 0);
+  EXPECT_EQ(owner->purged_bytes, 3 * static_cast<int64_t>(page));
+  EXPECT_TRUE(record(slab).slab.has_pieces) << "who comes by later sees that some stayed";
+  purge_slab(owner, slab, TALLY_STRAINED, nullptr);
+  EXPECT_FALSE(record(slab).slab.has_pieces);
+  EXPECT_EQ(owner->purged_bytes, pages * static_cast<int64_t>(page));
+  slab_check(owner);
+}
+
+TEST_F(Surplus, LongRowsAreNoPieces) {
+  Make(1, UNIT_BYTES / kBytes);
+  uint16_t pieces = 0;
+  purge_slab(owner, slab_of(kept.front()), TALLY_STRAINED, &pieces);
+  EXPECT_EQ(owner->purged_bytes, static_cast<int64_t>(UNIT_BYTES - os_page_bytes()));
+}
+
+TEST_F(Surplus, PiecesMayGoAsTimePasses) {
+  Make(kSlabs, 64); /* so that there is enough to be looked at */
+  auto allowed_after = [&](uint32_t ms) {
+    owner->pieces = 0;
+    owner->pieces_ms = static_cast<uint32_t>(os_now_ms()) - ms;
+    surplus_begin_now(owner);
+    return owner->pieces;
+  };
+  EXPECT_GE(allowed_after(1), 128);
+  EXPECT_EQ(allowed_after(100), 1024) << "and no more, however long it was";
+  EXPECT_EQ(allowed_after(1u << 31), 1024);
+}
+
+TEST_F(Surplus, PiecesThatStayedGoWithLaterFrees) {
+  const size_t page = os_page_bytes();
+  if (2 * page >= PURGE_PIECE_BYTES) GTEST_SKIP() << "a page is no piece";
+  constexpr size_t kMany = 4 * kSlabs;
+  Make(kMany, 2 * page / kBytes);
+  const auto all = static_cast<int64_t>(kMany * UNIT_BYTES / 2);
+  for (unit_t slab = owner->slabs[kClass]; slab != 0; slab = record(slab).slab.next) {
+    uint16_t none = 0;
+    purge_slab(owner, slab, TALLY_STRAINED, &none);
+    record(slab).slab.look_at = static_cast<uint16_t>(size_classes[kClass].capacity - 1);
+  }
+  ASSERT_EQ(owner->purged_bytes, 0);
+  owner_look_for_surplus(owner);
+  for (int frees = 0; frees < 1000; frees++) {
+    owner->pieces_ms--; /* a millisecond for each */
+    surplus_begin_now(owner);
+    if (!owner->has_surplus) break;
+    surplus_end(owner);
+  }
+  EXPECT_FALSE(owner->has_surplus);
+  EXPECT_GE(owner->purged_bytes, all - owner->surplus_from - int64_t{SURPLUS_LEAST_BYTES});
+  slab_check(owner);
+}
+
+TEST_F(Surplus, TheSearchForPiecesEnds) {
+  Make(kSlabs, 64);
+  owner_look_for_surplus(owner);
+  for (int frees = 0; frees < 1000; frees++) {
+    owner->has_surplus = true;
+    owner->pieces = 1;
+    surplus_end_now(owner);
+  }
+  EXPECT_EQ(owner->surplus_rounds, 0);
+}
+
 TEST_F(Surplus, BooksFollowASlabToItsNextOwner) {
   MakeInSteps(64);
   const int64_t purged = owner->purged_bytes;
@@ -296,7 +369,7 @@ TEST(SurplusAndDirty, GoWhereSmallBlocksAreFreedInNoOrder) {
   for (void *block : blocks) hak_free(block);
   hak_account_t account;
   hak_account(&account, sizeof account);
-  EXPECT_LE(account.resident_free_in_slabs + account.resident_dirty, HAK_MIB(10));
+  EXPECT_LE(account.resident_free_in_slabs + account.resident_dirty, HAK_MIB(12));
 }
 
 /* Free pages between live blocks count, as dirty memory does, and the latter stays first. */

@@ -6,6 +6,7 @@
 #include "../arena/arena.h"
 #include "../arena/arena_purge.h"
 #include "../arena/metadata.h"
+#include "../front/reclaim.h"
 #include "../front/sample.h"
 #include "../front/thread.h"
 #include "../int/background.h"
@@ -46,6 +47,7 @@ void life_after_fork_in_child(void) {
   background_after_fork();
   record_after_fork();
   thread_after_fork();
+  reclaim_after_fork();
   registry_after_fork();
   arena_after_fork();
   error_after_fork();

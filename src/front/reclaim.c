@@ -11,6 +11,7 @@
 #include "../support/limit.h"
 #include "../support/tally.h"
 #include "flush.h"
+#include "rounds.h"
 #include "strip.h"
 #include "thread.h"
 
@@ -19,10 +20,20 @@ static void reclaim_own(void) {
   region_release_empty();
 }
 
+static rounds_t sweeps, purges;
+
+void reclaim_after_fork(void) {
+  rounds_after_fork(&sweeps);
+  rounds_after_fork(&purges);
+}
+
 void reclaim(void) {
   reclaim_own();
+  uint64_t round = rounds_begin(&sweeps);
+  if (round == 0) return;
   tidy_sweep(flush_step);
   tidy_sweep_attached(strip_now);
+  rounds_end(&sweeps, round);
 }
 
 static size_t purge_own(size_t *keep) {
@@ -38,8 +49,12 @@ static size_t purge_own(size_t *keep) {
   return purged;
 }
 
+/* Where some are to stay it matters who counts them. */
 size_t reclaim_pages(size_t *keep) {
-  size_t purged = tidy_purge_pages(keep);
+  size_t purged = 0;
+  uint64_t round = *keep == 0 ? rounds_begin(&purges) : 0;
+  if (*keep != 0 || round != 0) purged = tidy_purge_pages(keep);
+  if (round != 0) rounds_end(&purges, round);
   return purged + purge_own(keep);
 }
 
@@ -59,8 +74,7 @@ static bool has_changed(size_t bytes) {
 /* The system has refused it. false: it is more than the heap has in all. */
 static bool reclaim_mapped(size_t bytes) {
   if (bytes > arena_usage().committed) return false;
-  uint64_t now_ms = os_now_ms();
-  if (now_ms < atomic64_load_relaxed(&rests_until_ms) && !has_changed(bytes)) {
+  if (os_now_ms() < atomic64_load_relaxed(&rests_until_ms) && !has_changed(bytes)) {
     reclaim_own();
     return true;
   }
@@ -69,7 +83,7 @@ static bool reclaim_mapped(size_t bytes) {
   size_t needed = arena_needed_bytes();
   atomic64_store_relaxed(&rest_needed, needed);
   atomic64_store_relaxed(&rest_attached, pool_attached_count());
-  if (before - min_size(before, needed) < bytes) atomic64_store_relaxed(&rests_until_ms, now_ms + REST_MS);
+  if (before - min_size(before, needed) < bytes) atomic64_store_relaxed(&rests_until_ms, os_now_ms() + REST_MS);
   return true;
 }
 

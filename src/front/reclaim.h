@@ -11,13 +11,15 @@
 HAK_C_BEGIN
 
 /* Flushes the calling thread's heap, what waits in those of ended threads, and what can be had
- * of other threads' (slab/claim.h, strip.h). The thread is in no slow path. Takes as long as
- * there is work. */
+ * of other threads' (slab/claim.h, strip.h); or waits until somebody else has done the latter since
+ * the call (rounds.h). The thread is in no slow path. Takes as long as there is work. */
 void reclaim(void);
+/* In a forked child. */
+void reclaim_after_fork(void);
 
 /* Pages of slabs without a live block go back to the system, but for `*keep` bytes that are resident, which are
- * taken off that; of the calling thread, of ended threads and what can be had of other threads'. Returns the
- * bytes. The thread is in no slow path. */
+ * taken off that; of the calling thread, of ended threads and what can be had of other threads', if all are to go
+ * with the same choice. Returns the bytes. The thread is in no slow path. */
 size_t reclaim_pages(size_t *keep);
 
 /* There was no memory for so many bytes. Reclaims, and returns whether it is worth another try. It is not where

@@ -94,13 +94,13 @@ static struct {
 } forks;
 
 /* Relaxed: only the forking thread itself ever finds its own number here. */
-static bool held_by_this_fork(void) {
+bool gates_are_held_by_this_fork(void) {
   uint32_t holder = atomic32_load_relaxed(&forking_thread);
   return HAK_UNLIKELY(holder != 0) && holder == the_thread_number;
 }
 
 bool gate_enter(hak_gate_t *gate) {
-  if (held_by_this_fork()) return false;
+  if (gates_are_held_by_this_fork()) return false;
   lock_acquire(&gate->lock);
   return true;
 }
@@ -116,12 +116,12 @@ static bool acquire_if_soon(hak_lock_t *lock, int *tries) {
 }
 bool gate_enter_within(hak_gate_t *gate, int milliseconds) {
   int tries = milliseconds / TRY_MS;
-  return held_by_this_fork() || (!lock_is_mine(&gate->lock) && acquire_if_soon(&gate->lock, &tries));
+  return gates_are_held_by_this_fork() || (!lock_is_mine(&gate->lock) && acquire_if_soon(&gate->lock, &tries));
 }
 bool gate_enter_soon(hak_gate_t *gate) { return gate_enter_within(gate, 0); }
-bool gate_is_mine(const hak_gate_t *gate) { return !held_by_this_fork() && lock_is_mine(&gate->lock); }
+bool gate_is_mine(const hak_gate_t *gate) { return !gates_are_held_by_this_fork() && lock_is_mine(&gate->lock); }
 void gate_leave(hak_gate_t *gate) {
-  if (!held_by_this_fork()) lock_release(&gate->lock);
+  if (!gates_are_held_by_this_fork()) lock_release(&gate->lock);
 }
 
 /* ---- Forking -------------------------------------------------------------------*/

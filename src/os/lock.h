@@ -99,6 +99,8 @@ HAK_INLINE bool gate_is_awaited(const hak_gate_t *gate) {
 /* Whether some thread is behind it. Relaxed: a hint. */
 HAK_INLINE bool gate_is_shut(const hak_gate_t *gate) { return atomic32_load_relaxed(&gate->lock.state) != 0; }
 
+/* Whether the calling thread forks: it holds all gates, and passes each. */
+bool gates_are_held_by_this_fork(void);
 /* Closes all gates, which are given in locking order, before a fork. */
 void gates_close(hak_gate_t *const gates[], size_t count);
 /* Opens them again in the parent. */

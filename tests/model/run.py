@@ -5,7 +5,7 @@ A model has to be without error in every configuration below that is good, and
 each mistake that can be planted in it (BUG_... in the .pml) has to be found:
 a model that misses one proves nothing.
 
-Usage: run.py [--deep] MODEL...    (remote_free, thread_pool, lock, sample_ring)
+Usage: run.py [--deep] MODEL...    (remote_free, thread_pool, lock, rounds, sample_ring)
        run.py MODEL --part WORD    one configuration (HANDS=2+EARLY_LOOK) or planted mistake
        run.py --list               what there is without --deep, as `MODEL WORD`: the tests of ctest
 Exit code 77: spin is not installed.
@@ -38,6 +38,7 @@ MODELS = {
         "bad": ["ROUNDS=1", "PLACES=1", "GIVEN_UP=1"],
         "bad_in": {"BUG_DRAINED_TOO_EARLY": ["ROUNDS=1", "PLACES=1"], "BUG_STACKS_ARE_KEPT": ["ROUNDS=1", "PLACES=1"]},
     },
+    "rounds": {"good": [["CALLS=2"], ["CALLS=1", "TAKES=2"]], "deep": [["CALLS=3"]], "bad": ["CALLS=2"], "bad_in": {}},
     "lock": {"good": [["ROUNDS=2"]], "deep": [["ROUNDS=4"]], "bad": ["ROUNDS=2"], "bad_in": {}},
 }
 

@@ -5,6 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <thread>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -137,6 +140,17 @@ void reset_peak() {
   int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
   if (fd < 0 || write(fd, "5", 1) != 1) die("/proc/self/clear_refs");
   close(fd);
+}
+
+void wait_until_asleep(const std::atomic<int> &thread_id) {
+  while (thread_id == 0) std::this_thread::yield();
+  for (char state = 0; state != 'S'; std::this_thread::yield()) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread_id) + "/stat");
+    std::string stat;
+    std::getline(file, stat);
+    const std::size_t name_end = stat.rfind(')');
+    state = name_end == std::string::npos ? '\0' : stat[name_end + 2];
+  }
 }
 
 std::size_t lines_with(const std::string &text, const std::string &needle) {

@@ -6,6 +6,7 @@
 #ifndef HAK_TESTS_SUPPORT_PROCESS_H
 #define HAK_TESTS_SUPPORT_PROCESS_H
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -46,6 +47,9 @@ std::size_t status_kib(const char *field);
 
 /* Makes the peak of resident memory, "VmHWM:", start anew from what is resident now. */
 void reset_peak();
+
+/* Returns when a thread of this process has given its number (gettid), and sleeps. */
+void wait_until_asleep(const std::atomic<int> &thread_id);
 
 /* The number of lines of `text` in which `needle` occurs. */
 std::size_t lines_with(const std::string &text, const std::string &needle);

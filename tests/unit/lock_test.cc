@@ -1,29 +1,15 @@
 /* The lock, and the gate that a fork closes. SPDX-License-Identifier: MIT */
 #include "layers.h"
+#include "support/process.h"
 
 #include <array>
 #include <atomic>
-#include <fstream>
 #include <string>
 #include <thread>
 
 #include <csignal>
 #include <ucontext.h>
 #include <unistd.h>
-
-namespace {
-/* Returns when the thread has given its number and sleeps. */
-void sleeps(const std::atomic<int> &id) {
-  while (id == 0) std::this_thread::yield();
-  for (char state = 0; state != 'S'; std::this_thread::yield()) {
-    std::ifstream file("/proc/self/task/" + std::to_string(id) + "/stat");
-    std::string stat;
-    std::getline(file, stat);
-    const std::size_t name_end = stat.rfind(')');
-    state = name_end == std::string::npos ? '\0' : stat[name_end + 2];
-  }
-}
-}  // namespace
 
 TEST(Lock, OneAtATime) {
   static hak_lock_t lock; /* zero is unlocked */
@@ -79,7 +65,7 @@ TEST(Lock, AWokenThreadLooksAgain) {
       both = held.load();
       lock_release(&lock);
     });
-    sleeps(id);
+    hak_test::wait_until_asleep(id);
     held = false;
     lock_release(&lock);
     lock_acquire(&lock);
@@ -196,7 +182,7 @@ TEST(Gate, AForkPassesOnTheWakeUpOfTheCodeThatItInterrupted) {
       gates_close(gates, 2); /* hangs if the wake-up is lost */
       gates_open(gates, 2);
     });
-    sleeps(ids[i]);
+    hak_test::wait_until_asleep(ids[i]);
   }
   std::atomic<int> other_id{0};
   std::thread other([&] {
@@ -206,7 +192,7 @@ TEST(Gate, AForkPassesOnTheWakeUpOfTheCodeThatItInterrupted) {
     gate_leave(&inner);
     gate_leave(&outer);
   });
-  sleeps(other_id);
+  hak_test::wait_until_asleep(other_id);
   gate_leave(&inner); /* wakes those that have slept longest */
   for (std::thread &each : interrupted) each.join();
   other.join();

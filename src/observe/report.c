@@ -42,7 +42,10 @@ static double mib(size_t bytes) { return (double)bytes / (double)HAK_MIB(1); }
 
 static void put_head(text_t *out, const hak_account_t *account) {
   size_t resident, peak;
-  put(out, "hakmem %s: %.64s, process %u\n", version_text(), os_program_name(), os_process_id());
+  char name[65];
+  int length = snprintf(name, sizeof name, "%s", os_program_name());
+  os_make_plain(name, min_size((size_t)length, sizeof name - 1));
+  put(out, "hakmem %s: %s, process %u\n", version_text(), name, os_process_id());
   put(out, "  resident %s%.1f MiB of this heap", account->is_measured ? "" : "at most ", mib(account->resident));
   if (os_process_memory(&resident, &peak))
     put(out, "; the process has %.1f MiB, and had %.1f MiB at its peak", mib(resident), mib(peak));

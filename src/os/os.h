@@ -141,6 +141,8 @@ uint32_t os_thread_count(void);
 void os_name_thread(const char *name);
 /* Writes to standard error / a file without stdio. Best effort. */
 void os_write_stderr(const char *text, size_t bytes);
+/* Puts a question mark for whatever would end a line, or a terminal might take for a command. */
+void os_make_plain(char *text, size_t bytes);
 /* One line there, printf-like, cut at 400 bytes, with the library's name before it. */
 HAK_COLD void os_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* From the one to the other, by the same thread, a write to a broken pipe, or beyond the largest file that the process

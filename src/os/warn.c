@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+void os_make_plain(char *text, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++)
+    if ((unsigned char)text[i] < ' ' || text[i] == 0x7f) text[i] = '?';
+}
+
 void os_warn(const char *format, ...) {
   static const char prefix[] = "hakmem: ";
   enum { PREFIX = sizeof prefix - 1 };
@@ -17,9 +22,7 @@ void os_warn(const char *format, ...) {
   va_end(arguments);
   if (n < 0) return;
   size_t length = PREFIX + min_size((size_t)n, sizeof line - PREFIX - 2);
-  /* One line whatever the environment holds, and nothing that a terminal takes for a command. */
-  for (size_t i = PREFIX; i < length; i++)
-    if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) line[i] = '?';
+  os_make_plain(line + PREFIX, length - PREFIX); /* the environment may hold whatever it likes */
   line[length++] = '\n';
   os_write_stderr(line, length);
 }

@@ -119,6 +119,15 @@ TEST_F(Environment, StatsReportsAtExit) {
   EXPECT_EQ(lines_with(outcome.err, "resident KiB"), 0u) << "nobody asked for the classes: " << outcome.err;
 }
 
+/* A program may be started by any name. */
+TEST_F(Environment, TheReportsHeadIsOneLineAndNoCommand) {
+  const std::string name = directory_ + "/red\x1b[31m\nline";
+  ASSERT_EQ(symlink(HELPER_allocating_program, name.c_str()), 0);
+  Outcome outcome = run_with({"HAKMEM_STATS=1"}, name.c_str());
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+  EXPECT_EQ(lines_with(outcome.err, ": red?[31m?line, process "), 1u) << outcome.err;
+}
+
 /* The two columns are the sums of what stands above, but for what is cut off behind the second digit. */
 TEST_F(Environment, TheReportAddsUp) {
   Outcome outcome = run_with({"HAKMEM_STATS=1"});

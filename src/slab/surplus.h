@@ -4,7 +4,8 @@
  * In a process without a background thread nobody gives back what a program has freed when
  * it does nothing more. So a free that reaches the batch boundary does it: where an owner
  * has much more free memory resident in its slabs than the heap in use warrants, slabs
- * that become mostly free lose their free pages at once. What was given back and soon
+ * that become mostly free lose their free pages at once; short rows of such, pieces, only at a
+ * bounded pace, or when their slab has been left alone. What was given back and soon
  * wanted again is regretted, and many times as much is kept for a while.
  *
  * The functions are the owning thread's.

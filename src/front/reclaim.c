@@ -20,20 +20,36 @@ static void reclaim_own(void) {
   region_release_empty();
 }
 
-static rounds_t sweeps, purges;
+/* What is done to all heaps, by one thread for all that want it at once; the last two pass over other threads that have
+ * done nothing since. */
+typedef enum { SWEEP, PURGE, SWEEP_CHANGED, PURGE_CHANGED, ERRANDS } errand_t;
+static rounds_t rounds[ERRANDS];
 
 void reclaim_after_fork(void) {
-  rounds_after_fork(&sweeps);
-  rounds_after_fork(&purges);
+  for (int i = 0; i < ERRANDS; i++) rounds_after_fork(&rounds[i]);
+}
+
+/* Returns the bytes whose pages went, if that is the errand and we went. */
+static size_t go_round(errand_t errand) {
+  uint64_t round = rounds_begin(&rounds[errand]);
+  size_t purged = 0, keep = 0;
+  if (round == 0) return 0;
+  switch (errand) {
+    case PURGE: purged = tidy_purge_pages(&keep); break;
+    case PURGE_CHANGED: purged = tidy_purge_changed(); break;
+    case SWEEP:
+      tidy_sweep(flush_step);
+      tidy_sweep_attached(strip_now);
+      break;
+    default: tidy_sweep(flush_step); tidy_sweep_changed(strip_now);
+  }
+  rounds_end(&rounds[errand], round);
+  return purged;
 }
 
 void reclaim(void) {
   reclaim_own();
-  uint64_t round = rounds_begin(&sweeps);
-  if (round == 0) return;
-  tidy_sweep(flush_step);
-  tidy_sweep_attached(strip_now);
-  rounds_end(&sweeps, round);
+  go_round(SWEEP);
 }
 
 static size_t purge_own(size_t *keep) {
@@ -51,10 +67,7 @@ static size_t purge_own(size_t *keep) {
 
 /* Where some are to stay it matters who counts them. */
 size_t reclaim_pages(size_t *keep) {
-  size_t purged = 0;
-  uint64_t round = *keep == 0 ? rounds_begin(&purges) : 0;
-  if (*keep != 0 || round != 0) purged = tidy_purge_pages(keep);
-  if (round != 0) rounds_end(&purges, round);
+  size_t purged = *keep > 0 ? tidy_purge_pages(keep) : go_round(PURGE);
   return purged + purge_own(keep);
 }
 
@@ -101,14 +114,10 @@ static bool is_to_pass(void) {
 
 static void reclaim_changed(void) {
   reclaim_own();
-  tidy_sweep(flush_step);
-  tidy_sweep_changed(strip_now);
+  go_round(SWEEP_CHANGED);
 }
 
-static size_t reclaim_changed_pages(size_t *keep) {
-  size_t purged = tidy_purge_changed();
-  return purged + purge_own(keep);
-}
+static size_t reclaim_changed_pages(size_t *keep) { return go_round(PURGE_CHANGED) + purge_own(keep); }
 
 HAK_COLD bool reclaim_for(size_t bytes) {
   if (!limit_exists() || !limit_is_hard()) return reclaim_mapped(bytes);

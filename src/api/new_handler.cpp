@@ -1,16 +1,16 @@
 /*
  * See new_handler.h. The only C++ of the library. It needs the C++ run-time library
  * of the program. The shared library, which C programs load as well, gets no
- * dependency on that: weak references find it where it is, and a C program never comes
- * here. In the static library this is a member of the archive that only C++ programs
- * are linked with; there the references are strong, as weak ones take nothing out of
- * the run-time library's own archive.
+ * dependency on that: weak references find it where it is when the library is loaded.
+ * Where it is not, nobody comes here but for what the program has replaced: operators.c
+ * asks the run-time library that a plug-in has brought since. In the static library this
+ * is a member of the archive that only C++ programs are linked with; there the references
+ * are strong, as weak ones take nothing out of the run-time library's own archive.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "new_handler.h"
 
-#include <cstdlib>
 #include <new>
 
 extern "C" void *alloc_aligned(size_t alignment, size_t bytes);
@@ -27,16 +27,7 @@ __asm__(".weak __cxa_end_catch");
 __asm__(".weak _ZSt9terminatev");
 #endif
 
-/* The address of a function is no null pointer to a C++ compiler: ask without it
- * seeing. */
-static bool has_runtime() {
-  void *address = reinterpret_cast<void *>(&std::get_new_handler);
-  __asm__("" : "+r"(address));
-  return address != nullptr;
-}
-
 static void *retry(size_t bytes, size_t alignment) {
-  if (!has_runtime()) return nullptr;
   for (;;) {
     std::new_handler handler = std::get_new_handler();
     if (handler == nullptr) return nullptr;
@@ -48,7 +39,6 @@ static void *retry(size_t bytes, size_t alignment) {
 void *new_handler_retry(size_t bytes, size_t alignment) {
   void *block = retry(bytes, alignment);
   if (block != nullptr) return block;
-  if (!has_runtime()) std::abort(); /* nothing could catch */
   std::__throw_bad_alloc();
 }
 

@@ -13,10 +13,13 @@
  * SPDX-License-Identifier: MIT
  */
 #define _GNU_SOURCE 1
+#include "../os/os.h"
 #include "alloc.h"
 #include "new_handler.h"
 
 #include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
 
 #pragma weak dlsym /* a static program has none */
 
@@ -92,14 +95,108 @@ __attribute__((constructor(102))) static void start(void) {
 #define UNLESS_REPLACED(call) \
   if (HAK_UNLIKELY(replaced.some)) return replaced.call
 
+/* ---- Without memory -------------------------------------------------------------*/
+#if !defined(HAK_NEEDS_CXX_RUNTIME)
+
+/* Bound when this library is: NULL for good in a C program, though a plug-in may bring C++ later. A program with the
+ * run-time library's archive in it may have one of them alone. */
+extern void get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
+extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+
+/* Whether both are in the same library, the second by its name. */
+static bool is_beside(const void *form, void *library, const char *mangled) {
+  const void *other = dlsym(library, mangled);
+  Dl_info its, others;
+  return other != NULL && dladdr(form, &its) != 0 && dladdr(other, &others) != 0 && its.dli_fbase == others.dli_fbase;
+}
+
+/* The form that the library in which the address lies, or one that it needs, has for all: not ours, nor a plug-in's, to
+ * whose memory our delete does not belong. Or NULL. What has been opened by its name is found without memory. */
+static void *form_of(const void *address, const char *mangled) {
+  Dl_info its;
+  void *library = dladdr(address, &its) != 0 ? dlopen(its.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  if (library == NULL) return NULL;
+  void *form = dlsym(library, mangled);
+  /* libc++ may have them in two libraries. */
+  bool is_runtimes = form != NULL && (is_beside(form, library, "_ZSt15get_new_handlerv") ||
+                                      is_beside(form, library, "_ZSt17__throw_bad_allocv"));
+  dlclose(library);
+  return is_runtimes ? form : NULL;
+}
+
+typedef struct {
+  size_t before; /* how many come before it */
+  const void *address;
+} loaded_t;
+
+static int find_loaded(struct dl_phdr_info *library, size_t bytes, void *wanted) {
+  (void)bytes;
+  loaded_t *loaded = wanted;
+  loaded->address = library->dlpi_phdr;
+  return loaded->before-- == 0;
+}
+
+/* The form of the C++ run-time library that is there now. It calls malloc, which is ours, and the new-handler, and
+ * throws what the caller catches. The caller's comes first: there may be two, or one within a plug-in. Then that of
+ * any library, one after the other, as none can be opened while they are listed: the caller is not seen where `new` is
+ * the last thing that it does, and there may be no memory to open what only others have opened. */
+static void *later_form(const char *mangled, const void *caller) {
+  void *form = form_of(caller, mangled);
+  for (size_t i = 0; form == NULL; i++) {
+    loaded_t loaded = {.before = i};
+    if (dl_iterate_phdr(find_loaded, &loaded) == 0) return NULL;
+    form = form_of(loaded.address, mangled);
+  }
+  return form;
+}
+
+/* libstdc++ rounds it up to the alignment without looking whether that wraps. */
+static size_t fit_to_round(size_t bytes) { return min_size(bytes, PTRDIFF_MAX); }
+
+static void *later_new(size_t bytes, size_t alignment, const void *caller) {
+  void *form = later_form(alignment == 1 ? "_Znw" SIZE : "_Znw" SIZE ALIGNED, caller);
+  if (form == NULL) {
+    os_warn("operator new: no memory for %zu bytes, and no C++ run-time library to throw std::bad_alloc", bytes);
+    abort();
+  }
+  if (alignment == 1) return ((void *(*)(size_t))form)(bytes);
+  return ((void *(*)(size_t, size_t))form)(fit_to_round(bytes), alignment);
+}
+
+/* Its nothrow form catches what our throwing one, which it calls, lets through. */
+static void *later_new_nothrow(size_t bytes, size_t alignment, const nothrow_t *tag, const void *caller) {
+  void *form = later_form(alignment == 1 ? "_Znw" SIZE NOTHROW : "_Znw" SIZE ALIGNED NOTHROW, caller);
+  if (form == NULL) return NULL;
+  if (alignment == 1) return ((void *(*)(size_t, const nothrow_t *))form)(bytes, tag);
+  return ((void *(*)(size_t, size_t, const nothrow_t *))form)(fit_to_round(bytes), alignment, tag);
+}
+
+#endif
+
+static HAK_COLD void *retry(size_t bytes, size_t alignment, const void *caller) {
+  (void)caller;
+#if !defined(HAK_NEEDS_CXX_RUNTIME)
+  if (get_new_handler == NULL || throw_bad_alloc == NULL) return later_new(bytes, alignment, caller);
+#endif
+  return new_handler_retry(bytes, alignment);
+}
+static HAK_COLD void *retry_nothrow(size_t bytes, size_t alignment, const nothrow_t *tag, const void *caller) {
+  (void)tag, (void)caller;
+#if !defined(HAK_NEEDS_CXX_RUNTIME)
+  if (get_new_handler == NULL) return later_new_nothrow(bytes, alignment, tag, caller);
+#endif
+  return new_handler_retry_nothrow(bytes, alignment);
+}
+#define CALLER __builtin_return_address(0)
+
 /* ---- new -----------------------------------------------------------------------*/
 HAK_INLINE void *allocate(size_t bytes) {
   void *block = alloc_malloc(bytes);
-  return HAK_LIKELY(block != NULL) ? block : new_handler_retry(bytes, 1);
+  return HAK_LIKELY(block != NULL) ? block : retry(bytes, 1, CALLER);
 }
 HAK_INLINE void *allocate_aligned(size_t bytes, size_t alignment) {
   void *block = alloc_aligned(alignment, bytes);
-  return HAK_LIKELY(block != NULL) ? block : new_handler_retry(bytes, alignment);
+  return HAK_LIKELY(block != NULL) ? block : retry(bytes, alignment, CALLER);
 }
 
 void *new_plain(size_t bytes) { return allocate(bytes); }
@@ -117,18 +214,16 @@ void *new_array_aligned(size_t bytes, size_t alignment) {
 #define NEW_NOTHROW(name, mangled, form)                                             \
   void *name(size_t bytes, const nothrow_t *tag) OPERATOR(mangled);                  \
   void *name(size_t bytes, const nothrow_t *tag) {                                   \
-    (void)tag;                                                                       \
     if (HAK_UNLIKELY(replaced.some)) return new_handler_catch(replaced.form, bytes); \
     void *block = alloc_malloc(bytes);                                               \
-    return HAK_LIKELY(block != NULL) ? block : new_handler_retry_nothrow(bytes, 1);  \
+    return HAK_LIKELY(block != NULL) ? block : retry_nothrow(bytes, 1, tag, CALLER); \
   }
 #define NEW_ALIGNED_NOTHROW(name, mangled, form)                                                        \
   void *name(size_t bytes, size_t alignment, const nothrow_t *tag) OPERATOR(mangled);                   \
   void *name(size_t bytes, size_t alignment, const nothrow_t *tag) {                                    \
-    (void)tag;                                                                                          \
     if (HAK_UNLIKELY(replaced.some)) return new_handler_catch_aligned(replaced.form, bytes, alignment); \
     void *block = alloc_aligned(alignment, bytes);                                                      \
-    return HAK_LIKELY(block != NULL) ? block : new_handler_retry_nothrow(bytes, alignment);             \
+    return HAK_LIKELY(block != NULL) ? block : retry_nothrow(bytes, alignment, tag, CALLER);            \
   }
 NEW_NOTHROW(new_nothrow, "_Znw" SIZE NOTHROW, new_plain)
 NEW_NOTHROW(new_array_nothrow, "_Zna" SIZE NOTHROW, new_array)

@@ -31,8 +31,11 @@ size_t arena_tick(uint64_t now_ms) {
   arena_leave();
   size_t shelved = 0, purged = 0;
   if (shelf_units() > 0) shelved = unshelve_until(now_ms - min_size(shelf_ms, now_ms), UNSHELVED_MOST, SIZE_MAX, false);
-  const purging_order_t order = {
-      .until_ms = now_ms - age_ms, .most = PURGE_UNITS, .calls = PURGE_CALLS, .least = kept_for_good_units};
+  const purging_order_t order = {.until_ms = now_ms - age_ms,
+                                 .most = PURGE_UNITS,
+                                 .calls = PURGE_CALLS,
+                                 .least = kept_for_good_units,
+                                 .is_exact = true};
   if (is_due) purged = purging_do(&order, NULL);
   size_t paid = owes ? arena_pay_owed() : 0;
   if (shelved + purged + paid == 0) atomic64_store_relaxed(&next_look_ms, now_ms + LOOK_MS);
@@ -162,7 +165,11 @@ size_t arena_purge_for(tally_t reason, size_t keep_bytes) {
   arena_enter();
   size_t most = dirty_units(); /* each once, should the system refuse some */
   arena_leave();
-  const purging_order_t order = {
-      .until_ms = PURGING_ALL, .most = most, .calls = SIZE_MAX, .keep = keep_bytes >> UNIT_SHIFT, .waits = true};
+  const purging_order_t order = {.until_ms = PURGING_ALL,
+                                 .most = most,
+                                 .calls = SIZE_MAX,
+                                 .keep = keep_bytes >> UNIT_SHIFT,
+                                 .waits = true,
+                                 .is_exact = true};
   return tally_add(reason, purging_do(&order, NULL));
 }

@@ -27,8 +27,8 @@ HAK_INLINE void arena_relieve(size_t freed_units) {
 }
 /* Less is needed than there was, without a run having been given back: there may be something for arena_relieve now. */
 void arena_need_less(void);
-/* A block has grown by so many units: where that makes a new peak, dirty ones go for it, no more than they are.
- * Where a thread attends, as much of them as arena_pay_owed has time for. */
+/* A block has grown by so many units: where that makes a new peak, as many dirty ones go for it, or, with the last, a
+ * whole SuperSlab (purging.h). Where a thread attends, as much of them as arena_pay_owed has time for. */
 size_t arena_relieve_growth(size_t units);
 /* Some of what is owed for what was taken elsewhere (debt.h), no more than takes a millisecond. The rest is for
  * arena_tick. */

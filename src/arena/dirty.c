@@ -109,17 +109,20 @@ size_t dirty_grown_units(void) { return list.grown_units; }
 size_t dirty_units(void) { return list.units; }
 uint64_t dirty_oldest_ms(void) { return list.oldest != 0 ? map_superslab(list.oldest)->dirtied_ms : UINT64_MAX; }
 
-size_t dirty_oldest_row(uint64_t until_ms, size_t most, unit_t *first) {
+/* What ends inside of a huge page splits it, and leaves a table of small pages, with which the SuperSlab gets no huge
+ * page the next time. */
+static bool goes_as_a_whole(uint32_t number) {
+  return map_superslab(number)->dirty == UINT32_MAX && map_wants_huge_page(number);
+}
+
+size_t dirty_oldest_row(uint64_t until_ms, size_t most, size_t whole_most, unit_t *first) {
   if (dirty_oldest_ms() > until_ms || list.oldest == 0) return 0;
-  *first = list.oldest * SUPERSLAB_UNITS + (unit_t)__builtin_ctz(map_superslab(list.oldest)->dirty);
-  unit_t to = *first, end = zone_extent(*first)->end; /* the table may end there, too */
-  while (to < end && to - *first < most) {
-    const superslab_t *s = map_superslab(to / SUPERSLAB_UNITS);
-    if ((s->dirty >> to % SUPERSLAB_UNITS & 1) == 0) break;
-    if (to % SUPERSLAB_UNITS == 0 && s->dirtied_ms > until_ms) break;
-    to++;
-  }
-  return to - *first;
+  uint32_t dirty = map_superslab(list.oldest)->dirty;
+  unsigned from = (unsigned)__builtin_ctz(dirty), to = from;
+  while (to < SUPERSLAB_UNITS && (dirty >> to & 1) != 0) to++;
+  *first = list.oldest * SUPERSLAB_UNITS + from;
+  if (whole_most >= SUPERSLAB_UNITS && goes_as_a_whole(list.oldest)) return SUPERSLAB_UNITS;
+  return min_size(to - from, most);
 }
 
 void dirty_check(size_t superslabs, size_t units) {

@@ -41,10 +41,11 @@ size_t dirty_count(unit_t first, size_t units);
 /* When the oldest became so; UINT64_MAX if there are none. */
 uint64_t dirty_oldest_ms(void);
 
-/* A row of dirty units, beginning with the oldest, of SuperSlabs that follow each other
- * in memory and became dirty no later than `until_ms`; `most` units of it. Returns how
- * many; 0 if there are none so old. */
-size_t dirty_oldest_row(uint64_t until_ms, size_t most, unit_t *first);
+/* The first row of dirty units in the SuperSlab that is the oldest, if that became dirty no later than `until_ms`;
+ * `most` units of it. It ends with the SuperSlab: else each after it would begin and end inside of one, and split a
+ * huge page. A SuperSlab with a huge page that is dirty as a whole is that row, whatever `most` says, if it has no
+ * more than `whole_most` units. Returns how many; 0 if there are none so old. */
+size_t dirty_oldest_row(uint64_t until_ms, size_t most, size_t whole_most, unit_t *first);
 
 /* Aborts through HAK_CHECK if the list is broken. */
 void dirty_check(size_t superslabs, size_t units);

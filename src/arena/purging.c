@@ -17,10 +17,13 @@ static void note_end(void) {
   if (purging_goes_on()) purging.ended++;
 }
 
-static size_t claim(uint64_t until_ms, size_t most, unit_t *first) {
-  size_t units = dirty_oldest_row(until_ms, most, first);
-  if (units == 0) return 0;
-  set_apart(*first, units);
+/* The next row, of `most` units at the most, but for a SuperSlab that goes as a whole. */
+static size_t claim(const purging_order_t *order, size_t most, unit_t *first) {
+  size_t dirty = dirty_units(), least = order->keep + (order->least != NULL ? order->least() : 0);
+  if (dirty <= least) return 0;
+  size_t whole_least = order->is_exact ? least : min_size(least, kept_least_units());
+  size_t units = dirty_oldest_row(order->until_ms, min_size(dirty - least, most), dirty - whole_least, first);
+  if (units > 0) set_apart(*first, units);
   return units;
 }
 
@@ -100,10 +103,7 @@ size_t purging_do(const purging_order_t *order, bool *was_shut) {
       if (was_shut != NULL) *was_shut = true;
       break;
     }
-    size_t least = order->keep + (order->least != NULL ? order->least() : 0);
-    size_t surplus = dirty_units() > least ? dirty_units() - least : 0,
-           most = min_size(order->most - tried, PURGE_UNITS);
-    size_t units = surplus > 0 ? claim(order->until_ms, min_size(surplus, most), &first) : 0;
+    size_t units = claim(order, order->most - tried, &first);
     arena_leave();
     if (units == 0) break;
     tried += units;

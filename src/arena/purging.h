@@ -28,6 +28,9 @@ typedef struct {
   size_t keep;           /* so many units stay dirty, the newest, and                     */
   size_t (*least)(void); /* as many more as this says under the gate; NULL: none         */
   bool waits;            /* where the gate is shut; else what is left is for another time */
+  /* Else a SuperSlab may go as a whole of which a part was to stay (dirty_oldest_row), but for the least share
+   * (kept_least_units). */
+  bool is_exact;
 } purging_order_t;
 #define PURGING_ALL UINT64_MAX
 

@@ -3,7 +3,9 @@
 #include "support/payload.h"
 #include "support/process.h"
 
+#include <arena/dirty.h>
 #include <arena/kept.h>
+#include <arena/purging.h>
 
 #include <atomic>
 #include <chrono>
@@ -282,6 +284,54 @@ TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
   }
   EXPECT_LE(arena_usage().dirty, HAK_MIB(1 + 1)) << "a heap that is empty has no use for a large heap's floor";
   arena_check();
+}
+
+/* Of a row that lies in several SuperSlabs, in which nothing else is. */
+static size_t purge_at_most(size_t most, size_t calls, size_t keep, bool is_exact) {
+  const purging_order_t order = {PURGING_ALL, most, calls, keep, nullptr, true, is_exact};
+  return purging_do(&order, nullptr) >> UNIT_SHIFT;
+}
+
+/* Else each purge after one that ends inside of a SuperSlab would begin and end inside of one. */
+TEST_F(Arena, APurgeEndsWithItsSuperSlab) {
+  purge_dirty();
+  const unit_t run = take(ZONE_HUGE, 4 * SUPERSLAB_UNITS, SUPERSLAB_UNITS);
+  give(run);
+  EXPECT_EQ(purge_at_most(5, SIZE_MAX, 0, true), 5u);
+  EXPECT_EQ(purge_at_most(PURGE_UNITS, 1, 0, true), SUPERSLAB_UNITS - 5u);
+  EXPECT_EQ(resident_units(run, SUPERSLAB_UNITS), 0u);
+  EXPECT_EQ(purge_at_most(2 * PURGE_UNITS, 2, 0, true), 2u * SUPERSLAB_UNITS);
+  EXPECT_EQ(resident_units(run + 3 * SUPERSLAB_UNITS, SUPERSLAB_UNITS), SUPERSLAB_UNITS) << "a call for each";
+}
+
+TEST_F(Arena, WhatHasAHugePageGoesAsAWhole) {
+  constexpr size_t kUnits = 4 * SUPERSLAB_UNITS;
+  purge_dirty();
+  const unit_t run = take(ZONE_HUGE, kUnits, SUPERSLAB_UNITS);
+  const size_t first = run / SUPERSLAB_UNITS;
+  map_want_huge_pages(first, first + 3);
+  give(run);
+  ASSERT_EQ(dirty_units(), kUnits);
+  EXPECT_EQ(purge_at_most(5, SIZE_MAX, 0, false), SUPERSLAB_UNITS);
+  EXPECT_EQ(purge_at_most(SIZE_MAX, SIZE_MAX, dirty_units() - 5, false), SUPERSLAB_UNITS) << "instead of a part";
+  ASSERT_EQ(resident_units(run, 2 * SUPERSLAB_UNITS), 0u);
+  /* Of the least share, or where somebody has said how much is to stay, not one goes. */
+  EXPECT_EQ(purge_at_most(SIZE_MAX, SIZE_MAX, dirty_units() - 5, true), 5u);
+  EXPECT_EQ(purge_at_most(SIZE_MAX, 1, 0, true), SUPERSLAB_UNITS - 5u);
+  map_want_huge_pages(first + 3, first + 4);
+  ASSERT_EQ(dirty_units(), SUPERSLAB_UNITS);
+  ASSERT_GT(kept_least_units(), 0u);
+  EXPECT_EQ(purge_at_most(SIZE_MAX, SIZE_MAX, SUPERSLAB_UNITS - 5, false), 5u);
+  map_refuse_huge_pages(first, first + 4);
+}
+
+TEST_F(Arena, WhatHasNoHugePageGoesInPart) {
+  purge_dirty();
+  const unit_t run = take(ZONE_HUGE, 2 * SUPERSLAB_UNITS, SUPERSLAB_UNITS);
+  map_refuse_huge_pages(run / SUPERSLAB_UNITS, run / SUPERSLAB_UNITS + 2);
+  give(run);
+  EXPECT_EQ(purge_at_most(5, SIZE_MAX, 0, false), 5u);
+  EXPECT_EQ(resident_units(run, SUPERSLAB_UNITS), SUPERSLAB_UNITS - 5u);
 }
 
 /* A table whose nodes were freed in no order, and then the table itself. */

@@ -27,6 +27,7 @@ SKIPPED = 77
 PATIENCE_S = 30
 LOOKS = 12  # of a command that only looks: what it shows may take a moment to come
 NEAR, NEAR_SHARE = 0.4, 0.06
+PACED, PACED_SHARE = {"Fragmentation by lifetime"}, 0.25  # how much of slabs in use goes back depends on the clock
 SAMPLED_SHARE = 0.7  # of what some sixty samples say: five times its standard deviation
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 FIGURE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?) (MiB|KiB)\b")
@@ -140,11 +141,13 @@ class Shell:
         self.out.close()
 
 
-def check(shell, command, shown):
+def check(shell, command, shown, share=NEAR_SHARE):
     """Runs a command; it has to print what is shown. One that only looks may look again, and what is started or
     signalled prints a moment later."""
     looks = LOOKS if re.match(r"(hak inspect|grep) ", command) else 1
-    lacks, share = None, SAMPLED_SHARE if "hak profile" in command else NEAR_SHARE
+    lacks = None
+    if "hak profile" in command:
+        share = SAMPLED_SHARE
     for look in range(looks):
         begin = shell.run(command)
         end = time.monotonic() + (0 if looks > 1 or not shown else PATIENCE_S)
@@ -213,7 +216,7 @@ def main():
             shell, ran = Shell(directory), 0
             try:
                 for command, shown in [*steps(every["start"]), *steps(every[wanted])]:
-                    check(shell, command, shown)
+                    check(shell, command, shown, PACED_SHARE if wanted in PACED else NEAR_SHARE)
                     ran += 1
             finally:
                 shell.close()

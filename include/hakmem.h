@@ -181,7 +181,7 @@ HAK_PUBLIC size_t hak_thread_idle(void) HAK_NOEXCEPT;
  * back: slabs without a block, in pieces of 64 KiB to 2 MiB in which nothing else lies. They keep
  * what other threads have in caches for them, the slabs of those blocks, of up to 512 KiB for each, and free pages
  * beside live blocks. hak_heap_destroy gives all back. Pages of the allocator's own arrays that nobody uses go back,
- * too. */
+ * too. Of calls at the same time one empties other threads' caches for all, and alone counts what that returns. */
 HAK_PUBLIC bool hak_trim(size_t keep_bytes) HAK_NOEXCEPT;
 
 /* The heap goes on as if the process's container had so much memory: from nine tenths of it on

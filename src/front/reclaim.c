@@ -29,20 +29,22 @@ void reclaim_after_fork(void) {
   for (int i = 0; i < ERRANDS; i++) rounds_after_fork(&rounds[i]);
 }
 
-/* Returns the bytes whose pages went, if that is the errand and we went. */
+/* Returns the bytes whose pages went, if that is the errand. */
+static size_t run_errand(errand_t errand) {
+  size_t keep = 0;
+  if (errand == PURGE) return tidy_purge_pages(&keep);
+  if (errand == PURGE_CHANGED) return tidy_purge_changed();
+  tidy_sweep(flush_step);
+  if (errand == SWEEP) tidy_sweep_attached(strip_now);
+  else tidy_sweep_changed(strip_now);
+  return 0;
+}
+
+/* The same, 0 where somebody else has gone. */
 static size_t go_round(errand_t errand) {
   uint64_t round = rounds_begin(&rounds[errand]);
-  size_t purged = 0, keep = 0;
   if (round == 0) return 0;
-  switch (errand) {
-    case PURGE: purged = tidy_purge_pages(&keep); break;
-    case PURGE_CHANGED: purged = tidy_purge_changed(); break;
-    case SWEEP:
-      tidy_sweep(flush_step);
-      tidy_sweep_attached(strip_now);
-      break;
-    default: tidy_sweep(flush_step); tidy_sweep_changed(strip_now);
-  }
+  size_t purged = run_errand(errand);
   rounds_end(&rounds[errand], round);
   return purged;
 }
@@ -112,22 +114,15 @@ static bool is_to_pass(void) {
   return false;
 }
 
-static void reclaim_changed(void) {
-  reclaim_own();
-  go_round(SWEEP_CHANGED);
-}
-
-static size_t reclaim_changed_pages(size_t *keep) { return go_round(PURGE_CHANGED) + purge_own(keep); }
-
 HAK_COLD bool reclaim_for(size_t bytes) {
   if (!limit_exists() || !limit_is_hard()) return reclaim_mapped(bytes);
   if (!limit_could_ever_allow(bytes)) return false;
   bool passes = is_to_pass();
-  if (passes) reclaim_changed();
-  else reclaim();
+  reclaim_own();
+  go_round(passes ? SWEEP_CHANGED : SWEEP);
   /* Room for a slab at the least, and for tables. What is dirty goes at the next try. */
   size_t wanted = bytes + bytes / 16 + HAK_MIB(1), dirty = arena_usage().dirty, keep = 0;
   if (wanted > dirty && !limit_allows(wanted - dirty))
-    tally_add(TALLY_LIMITED, passes ? reclaim_changed_pages(&keep) : reclaim_pages(&keep));
+    tally_add(TALLY_LIMITED, go_round(passes ? PURGE_CHANGED : PURGE) + purge_own(&keep));
   return true;
 }

@@ -18,8 +18,9 @@ void reclaim(void);
 void reclaim_after_fork(void);
 
 /* Pages of slabs without a live block go back to the system, but for `*keep` bytes that are resident, which are
- * taken off that; of the calling thread, of ended threads and what can be had of other threads', if all are to go
- * with the same choice. Returns the bytes. The thread is in no slow path. */
+ * taken off that; of the calling thread, of ended threads and what can be had of other threads'. Where none are to
+ * stay, somebody else may have done the latter since the call, as for reclaim. Returns the bytes that went by this
+ * call. The thread is in no slow path. */
 size_t reclaim_pages(size_t *keep);
 
 /* There was no memory for so many bytes. Reclaims, and returns whether it is worth another try. It is not where

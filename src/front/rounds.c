@@ -28,7 +28,7 @@ static void leave(rounds_t *rounds) {
 
 uint64_t rounds_begin(rounds_t *rounds) {
   if (gates_are_held_by_this_fork() || atomic32_load_relaxed(&rounds->runner) == thread_number()) return begin(rounds);
-  uint64_t before = atomic64_load_relaxed(&rounds->begun), since_ms = os_now_ms();
+  uint64_t before = atomic64_load_relaxed(&rounds->begun), since_ms = 0;
   for (uint32_t last = 0;;) {
     uint32_t runner = atomic32_load_relaxed(&rounds->runner);
     uint64_t now_ms = os_now_ms();

@@ -369,7 +369,7 @@ TEST(SurplusAndDirty, GoWhereSmallBlocksAreFreedInNoOrder) {
   for (void *block : blocks) hak_free(block);
   hak_account_t account;
   hak_account(&account, sizeof account);
-  EXPECT_LE(account.resident_free_in_slabs + account.resident_dirty, HAK_MIB(12));
+  EXPECT_LE(account.resident_free_in_slabs + account.resident_dirty, HAK_MIB(10));
 }
 
 /* Free pages between live blocks count, as dirty memory does, and the latter stays first. */

@@ -382,6 +382,7 @@ TEST_F(SmallBlocks, AFewNowAndThenGoHome) {
 }
 
 TEST(Travelling, EndsAfterAWhile) {
+  const hak_test::StoppedClock clock;
   heap_t *heap = hak_test::own_heap();
   owner_enter(&heap->owner);
   travel_begin(heap, kOf1024);

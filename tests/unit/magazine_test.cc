@@ -343,6 +343,7 @@ TEST(Magazine, FewMidBlocksOfManySizesShareSlabs) {
 }
 
 TEST(Magazine, WhatIsNotUsedShrinks) {
+  const hak_test::StoppedClock clock;
   heap_t *heap = own_heap();
   std::vector<void *> blocks(2000);
   for (int i = 0; i < 20; i++) cycle(blocks, 64, true);

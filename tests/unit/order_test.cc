@@ -114,6 +114,7 @@ TEST(Order, WhatIsFreedInNoOrderHasNone) {
 }
 
 TEST(Order, IsForgottenWhereThereIsNoneAnyMore) {
+  const hak_test::StoppedClock clock;
   heap_t *heap = own_heap();
   {
     Queue queue(60, 6);

@@ -187,8 +187,9 @@ extern "C" void __sanitizer_cov_trace_pc() {
 }
 #endif
 
-/* The program's own syscall(2) stands before the C library's. */
-extern "C" long syscall(long number, ...) {
+/* The program's own syscall(2) stands before the C library's. As that one it takes six arguments, however many there
+ * are, so the last may be no more than what lies on the caller's stack. */
+extern "C" __attribute__((no_sanitize("address"))) long syscall(long number, ...) {
   va_list list;
   va_start(list, number);
   long a[6];
@@ -196,9 +197,11 @@ extern "C" long syscall(long number, ...) {
   va_end(list);
   int mode = schedule.mode.load(std::memory_order_relaxed);
   if (number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && (mode == kAlone || mode == kTurns)) {
-    /* One that ends by itself: it looks whether memory can be read, or lets others go on. */
-    if (a[3] != 0) {
-      if (takes_turns) give_turn_away();
+    /* One that ends by itself: it looks whether memory can be read, which takes no time, or lets others go on. Where
+     * they have gone on it has been woken: who waits with the turn keeps those waiting that it waits for. */
+    if (const auto *time = reinterpret_cast<const timespec *>(a[3]); time != nullptr) {
+      const bool have_gone_on = takes_turns && give_turn_away();
+      if (have_gone_on && (time->tv_sec != 0 || time->tv_nsec != 0)) return 0;
       return real_syscall()(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     }
     auto *word = reinterpret_cast<std::uint32_t *>(a[0]);

@@ -241,12 +241,13 @@ static void *realloc_huge(void *block, size_t bytes) {
   if (copy != NULL) return copy; /* without memory for one it is cut where it is */
   if (is_lost) return lost_to_another(block, old_bytes);
   record_changes(block);
-  void *moved = huge_realloc(block, bytes);
+  void *moved = huge_realloc(block, bytes, &is_lost);
   if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
   bell_ring();
-  if (moved == NULL && reclaim_for(bytes)) moved = huge_realloc(block, bytes);
+  if (moved == NULL && !is_lost && reclaim_for(bytes)) moved = huge_realloc(block, bytes, &is_lost);
   if (moved != NULL) return record_changed(moved);
-  if (map_lookup(block) != word_make(0, KIND_HUGE)) return lost_to_another(block, 0);
+  /* Or while there was no memory for it. */
+  if (is_lost || map_lookup(block) != word_make(0, KIND_HUGE)) return lost_to_another(block, 0);
   record_changed(block);
   return alloc_no_memory();
 }

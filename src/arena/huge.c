@@ -220,12 +220,16 @@ static void leave(unit_t first, huge_source_t source) {
   arena_relieve(units);
 }
 
-void *huge_realloc(void *address, size_t bytes) {
+void *huge_realloc(void *address, size_t bytes, bool *is_lost) {
   unit_t first = (unit_t)map_unit_of(address);
   size_t new_units = map_units_for(bytes);
   /* Claimed while it changes, so that a thread that frees it meanwhile, by mistake,
    * finds no block and does not give back a run that is being changed. */
-  if (new_units > UINT32_MAX / 2 || !huge_claim(address)) return NULL;
+  if (new_units > UINT32_MAX / 2) return NULL;
+  if (!huge_claim(address)) {
+    *is_lost = true;
+    return NULL;
+  }
   size_t old_units = map_record(first)->run_units;
   void *result = address;
   bool stays = true;

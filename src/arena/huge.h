@@ -21,10 +21,10 @@ void *huge_alloc(size_t bytes, size_t alignment, bool zeroed);
 /* The block starts at `address`: its word is KIND_HUGE. false: another thread
  * freed it first. */
 bool huge_free(void *address);
-/* The block with its first min(old, new) bytes; NULL when there is no memory, and
- * the old block is as it was; so it is if another thread has freed it. `bytes` may be
- * any size above zero. */
-void *huge_realloc(void *address, size_t bytes);
+/* The block with its first min(old, new) bytes. NULL: there is no memory, and the old block is as it was; or, and then
+ * `*is_lost`, which is left alone else, another thread frees or reallocates it, and was first. `bytes` may be any size
+ * above zero. */
+void *huge_realloc(void *address, size_t bytes, bool *is_lost);
 /* Whether a block of `old_bytes` that shrinks to `bytes` had better be copied elsewhere, and freed: it is so
  * small then that this takes little time; or such blocks leave gaps that the next ones do not fit into, it
  * takes a millisecond or two, and most of what is copied is resident: else the copy alone would be. */

@@ -10,6 +10,7 @@
 
 namespace {
 
+using hak_test::huge_resized;
 using hak_test::kMiB;
 using hak_test::purge_dirty;
 constexpr size_t kHugePage = 2 * kMiB;
@@ -288,7 +289,7 @@ TEST_F(HugePages, ABlockEarnsThemForItsOwnGrowth) {
   char *block = Allocated(8 * kMiB);
   for (size_t bytes = 8 * kMiB; bytes < 128 * kMiB; bytes *= 2) {
     hak_test::stamp_as(block, bytes, 4);
-    block = static_cast<char *>(huge_realloc(block, 2 * bytes));
+    block = static_cast<char *>(huge_resized(block, 2 * bytes));
     ASSERT_NE(block, nullptr);
     ASSERT_TRUE(hak_test::stamped_as(block, bytes, 4, bytes));
   }
@@ -303,7 +304,7 @@ TEST_F(HugePages, MovedPagesKeepWhatIsKnownOfThem) {
   for (; bytes < 64 * kMiB; bytes *= 2) {
     Kept(Allocated(6 * kMiB)); /* in the way */
     hak_test::stamp_as(block, bytes, 4);
-    block = static_cast<char *>(huge_realloc(block, 2 * bytes));
+    block = static_cast<char *>(huge_resized(block, 2 * bytes));
     ASSERT_NE(block, nullptr);
     ASSERT_TRUE(hak_test::stamped_as(block, bytes, 4, bytes));
   }

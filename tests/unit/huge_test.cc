@@ -13,6 +13,7 @@
 
 namespace {
 
+using hak_test::huge_resized;
 using hak_test::kMiB;
 using hak_test::purge_dirty;
 
@@ -103,6 +104,18 @@ TEST_F(Huge, OfTwoFreesOneIsTold) {
   EXPECT_FALSE(huge_free(block));
 }
 
+TEST_F(Huge, WhoResizesWhatAnotherThreadHasIsTold) {
+  void *block = huge_alloc(5 * kMiB, 1, false);
+  bool is_lost = false;
+  EXPECT_EQ(huge_realloc(block, size_t{PTRDIFF_MAX}, &is_lost), nullptr);
+  EXPECT_FALSE(is_lost) << "there is no memory";
+  ASSERT_TRUE(huge_claim(block));
+  EXPECT_EQ(huge_realloc(block, 6 * kMiB, &is_lost), nullptr);
+  EXPECT_TRUE(is_lost);
+  huge_unclaim(block);
+  EXPECT_TRUE(huge_free(block));
+}
+
 TEST_F(Huge, GrowsStepByStepWithItsContents) {
   size_t bytes = 5 * kMiB;
   void *block = huge_alloc(bytes, 1, false);
@@ -112,7 +125,7 @@ TEST_F(Huge, GrowsStepByStepWithItsContents) {
     /* Every other time something lies behind it, and it has to move. */
     if (step % 2 == 1) in_the_way = huge_alloc(5 * kMiB, 1, false);
     size_t larger = bytes + bytes / 2 + 12345;
-    block = huge_realloc(block, larger);
+    block = huge_resized(block, larger);
     ASSERT_NE(block, nullptr);
     EXPECT_GE(huge_usable_size(block), larger);
     ASSERT_TRUE(hak_test::stamped_as(block, bytes, 5, bytes)) << "growing to " << larger << " lost the contents";
@@ -126,12 +139,12 @@ TEST_F(Huge, GrowsStepByStepWithItsContents) {
 TEST_F(Huge, ShrinkingGivesTheTailBack) {
   auto *block = static_cast<char *>(huge_alloc(64 * kMiB, 1, false));
   hak_test::stamp_as(block, 64 * kMiB, 9);
-  EXPECT_EQ(huge_realloc(block, 20 * kMiB), block) << "a smaller block need not move";
+  EXPECT_EQ(huge_resized(block, 20 * kMiB), block) << "a smaller block need not move";
   EXPECT_EQ(huge_usable_size(block), 20 * kMiB);
   EXPECT_EQ(arena_usage().used - used, 20 * kMiB);
   EXPECT_EQ(map_lookup(block + 20 * kMiB), 0u) << "the tail is still said to be a block's";
   EXPECT_TRUE(hak_test::stamped_as(block, 20 * kMiB, 9, 64 * kMiB));
-  EXPECT_EQ(huge_realloc(block, 19 * kMiB), block);
+  EXPECT_EQ(huge_resized(block, 19 * kMiB), block);
   EXPECT_EQ(huge_usable_size(block), 20 * kMiB) << "given back for a trifle";
   EXPECT_TRUE(huge_free(block));
 }
@@ -140,7 +153,7 @@ TEST_F(Huge, WhatIsCutOffDoesNotStay) {
   constexpr size_t kBlocks = 16;
   void *blocks[kBlocks];
   for (void *&block : blocks) block = huge_alloc(16 * kMiB, 1, false);
-  for (void *block : blocks) EXPECT_EQ(huge_realloc(block, 4 * kMiB), block);
+  for (void *block : blocks) EXPECT_EQ(huge_resized(block, 4 * kMiB), block);
   EXPECT_LE(arena_usage().dirty, kBlocks * 4 * kMiB / 4) << "of 192 MiB, which nobody uses and nobody frees";
   for (void *block : blocks) EXPECT_TRUE(huge_free(block));
 }
@@ -149,9 +162,9 @@ TEST_F(Huge, WhatIsCutOffDoesNotStay) {
 TEST_F(Huge, AMovedBlockShrinksAndItsMemoryIsReusable) {
   void *block = huge_alloc(16 * kMiB, 1, false), *in_the_way = huge_alloc(5 * kMiB, 1, false);
   hak_test::stamp_as(block, 16 * kMiB, 3);
-  block = huge_realloc(block, 48 * kMiB);
+  block = huge_resized(block, 48 * kMiB);
   EXPECT_TRUE(hak_test::stamped_as(block, 16 * kMiB, 3, 16 * kMiB));
-  block = huge_realloc(block, 10 * kMiB);
+  block = huge_resized(block, 10 * kMiB);
   EXPECT_TRUE(hak_test::stamped_as(block, 10 * kMiB, 3, 16 * kMiB));
   void *zeroed = huge_alloc(60 * kMiB, 1, true);
   EXPECT_TRUE(hak_test::is_zero(zeroed, 60 * kMiB));
@@ -168,7 +181,7 @@ TEST_F(Huge, WhatGrowsAgainFindsItsPages) {
     auto *block = static_cast<char *>(huge_alloc(5 * kMiB, 1, false));
     std::memset(block, 1, 5 * kMiB);
     in_the_way = huge_alloc(5 * kMiB, 1, false);
-    block = static_cast<char *>(huge_realloc(block, kBytes));
+    block = static_cast<char *>(huge_resized(block, kBytes));
     std::memset(block, 1, kBytes);
     EXPECT_TRUE(huge_free(block));
     EXPECT_TRUE(huge_free(in_the_way));
@@ -186,7 +199,7 @@ TEST_F(Huge, WhatIsHardlyUsedIsNotCopied) {
   auto *block = static_cast<char *>(huge_alloc(5 * kMiB, 1, false));
   void *in_the_way = huge_alloc(5 * kMiB, 1, false);
   std::memset(block, 1, 100);
-  block = static_cast<char *>(huge_realloc(block, 8 * kMiB));
+  block = static_cast<char *>(huge_resized(block, 8 * kMiB));
   EXPECT_LT(hak_test::resident_pages(block, 8 * kMiB), 100u);
   EXPECT_TRUE(huge_free(block));
   EXPECT_TRUE(huge_free(in_the_way));
@@ -198,7 +211,7 @@ TEST_F(Huge, WhatLiesBesideABlockThatMovedGoesWithIt) {
   const size_t end = (map_unit_of(block) + 5 * kMiB / UNIT_BYTES) / SUPERSLAB_UNITS;
   map_superslab(end)->has_slack = true; /* as if a huge page lay there */
   std::memset(block, 1, 5 * kMiB);
-  block = huge_realloc(block, 9 * kMiB);
+  block = huge_resized(block, 9 * kMiB);
   EXPECT_FALSE(map_superslab(end)->has_slack) << "it counts as clean, so nobody gives it back";
   EXPECT_TRUE(huge_free(block));
   EXPECT_TRUE(huge_free(in_the_way));
@@ -212,7 +225,7 @@ TEST_F(Huge, WhatHasGrownIsPartOfTheHeapsMappingAgainWhenItIsPurged) {
   arena_give(arena_take(ZONE_HUGE, 160, SUPERSLAB_UNITS, nullptr), 160); /* the zone grows now, and not below */
   purge_dirty();
   const size_t before = mappings();
-  block = huge_realloc(block, 8 * kMiB);
+  block = huge_resized(block, 8 * kMiB);
   EXPECT_GT(mappings(), before) << "the test is void: no pages were moved";
   EXPECT_TRUE(huge_free(block));
   EXPECT_GE(arena_usage().dirty, 8 * kMiB) << "nothing is left for the next one";
@@ -231,7 +244,7 @@ TEST_F(Huge, OfManyThatHaveGrownLittleStays) {
     for (size_t has = 5 * kMiB, next; has < 20 * kMiB; has = next) {
       next = has + has / 2;
       for (char *&block : blocks) {
-        block = static_cast<char *>(huge_realloc(block, next));
+        block = static_cast<char *>(huge_resized(block, next));
         std::memset(block + has, 1, next - has);
       }
     }
@@ -248,7 +261,7 @@ TEST_F(Huge, WhatTheSystemMovesInPartKeepsItsContents) {
     void *in_the_way = huge_alloc(5 * kMiB, 1, false);
     hak_test::stamp_as(block, kBytes, where); /* all pages of it are there */
     const int fd = watch_faults(block + where, kMiB);
-    block = static_cast<char *>(huge_realloc(block, 2 * kBytes));
+    block = static_cast<char *>(huge_resized(block, 2 * kBytes));
     ASSERT_NE(block, nullptr);
     ASSERT_TRUE(hak_test::stamped_as(block, kBytes, where, kBytes)) << "faults are watched from " << where << " on";
     std::memset(block + kBytes, 1, kBytes);
@@ -279,7 +292,7 @@ TEST_F(Huge, TakesOverTheContentsOfARun) {
 TEST_F(Huge, MoreThanThereIsIsRefusedAndTheBlockIsAsItWas) {
   void *block = huge_alloc(8 * kMiB, 1, false);
   hak_test::stamp(block, 8 * kMiB, 2);
-  EXPECT_EQ(huge_realloc(block, size_t{PTRDIFF_MAX}), nullptr);
+  EXPECT_EQ(huge_resized(block, size_t{PTRDIFF_MAX}), nullptr);
   EXPECT_EQ(huge_alloc(size_t{PTRDIFF_MAX}, 1, false), nullptr);
   EXPECT_EQ(huge_usable_size(block), 8 * kMiB);
   EXPECT_TRUE(hak_test::stamped(block, 8 * kMiB, 2));

@@ -123,6 +123,14 @@ inline void a_second_passes(heap_t *heap) {
 inline constexpr std::uint32_t kInUse = KIND_INNER;
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
+/* huge_realloc of a block that no other thread has. */
+inline void *huge_resized(void *block, std::size_t bytes) {
+  bool is_lost = false;
+  void *moved = huge_realloc(block, bytes, &is_lost);
+  EXPECT_FALSE(is_lost);
+  return moved;
+}
+
 /* Whether all bytes are zero. */
 inline bool is_zero(const void *at, std::size_t bytes) {
   auto *p = static_cast<const char *>(at);

@@ -69,9 +69,9 @@ static bool take_in(heap_t *heap, unsigned size_class, void *block, uint32_t wor
   return false;
 }
 
-/* Whether the pool has lent it, to this thread or another one. */
+/* Before there are many threads nothing is, and blocks of the orphanage's slabs are what sleeping threads have left. */
 static bool is_lent(const heap_t *heap, unsigned size_class, uint32_t word) {
-  return sharing_has_begun() && size_class_is_shared(size_class) && orphanage_has_id(&heap->owner, word_owner(word));
+  return sharing_has_begun() && orphanage_has_lent(&heap->owner, size_class, word);
 }
 
 /* Another's block of a slab of several. Where there is no room in the magazine for one that stays there are too many

@@ -126,10 +126,6 @@ size_t batch_send(owner_t *owner, unsigned size_class, void *const *blocks, size
 
 /* ---- Flush -----------------------------------------------------------------------*/
 
-static bool is_lent(const owner_t *owner, unsigned size_class, uint32_t word) {
-  return size_class_is_shared(size_class) && word_kind(word) == size_class && orphanage_has_id(owner, word_owner(word));
-}
-
 /* The word is claimed: a thread that frees the block a second time just now may
  * take it over (slab_take_over_single). One of the two gets it. */
 static void flush_single(owner_t *owner, unsigned size_class, void *block, uint32_t word) {
@@ -202,7 +198,7 @@ static size_t flush_strays(owner_t *owner, unsigned size_class, void *const *blo
  * or the slab is another's by now, or gone, by its remote bits. Returns how many. */
 static size_t flush_lent(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
   size_t lent = 1;
-  while (lent < count && is_lent(owner, size_class, map_lookup(blocks[lent]))) lent++;
+  while (lent < count && orphanage_has_lent(owner, size_class, map_lookup(blocks[lent]))) lent++;
   owner_t *orphanage = orphanage_enter(owner);
   uint32_t its_word = word_make(orphanage != NULL ? orphanage->id : 0, size_class);
   for (size_t i = 0; i < lent;) {
@@ -217,7 +213,7 @@ static size_t flush_lent(owner_t *owner, unsigned size_class, void *const *block
 /* Returns how many blocks at the front were dealt with, of which the first has that word. */
 static HAK_NOINLINE size_t flush_others(owner_t *owner, unsigned size_class, void *const *blocks, size_t count,
                                         uint32_t word) {
-  if (is_lent(owner, size_class, word)) return flush_lent(owner, size_class, blocks, count);
+  if (orphanage_has_lent(owner, size_class, word)) return flush_lent(owner, size_class, blocks, count);
   return flush_strays(owner, size_class, blocks, count, word);
 }
 

@@ -44,6 +44,10 @@ void orphanage_disown_class(owner_t *owner, unsigned size_class);
 size_t orphanage_lend(owner_t *owner, unsigned size_class, void **blocks, size_t wanted);
 /* Whether slabs with that number are such ones, from which the owner's thread is served. */
 bool orphanage_has_id(const owner_t *owner, uint32_t id);
+/* Whether a block of the class, whose word that is, is lent by them: to this thread or another one. */
+HAK_INLINE bool orphanage_has_lent(const owner_t *owner, unsigned size_class, uint32_t word) {
+  return size_class_is_shared(size_class) && word_kind(word) == size_class && orphanage_has_id(owner, word_owner(word));
+}
 
 /* The way home for lent blocks: the calling thread is the orphanage's owning thread from orphanage_enter to
  * orphanage_leave, which it calls if it got one. `owner` is its own, or one that it has claimed: then slabs that become

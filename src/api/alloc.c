@@ -25,7 +25,7 @@
 /* The heap has grown past a mark, at the latest refill: no gate is held, so this is the time
  * to see to that. */
 static HAK_NOINLINE void *refill(unsigned size_class, bool *is_zero) {
-  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
+  pressure_look();
   return boundary_refill(size_class, is_zero);
 }
 
@@ -34,7 +34,7 @@ static HAK_COLD void *alloc_huge(size_t bytes, size_t alignment, bool zeroed) {
   bytes = max_size(bytes, 1);
   void *block = huge_alloc(bytes, alignment, zeroed);
   if (block == NULL && reclaim_for(bytes)) block = huge_alloc(bytes, alignment, zeroed);
-  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
+  pressure_look();
   if (block == NULL) return alloc_no_memory();
   if (HAK_UNLIKELY(record_mean() != 0)) record_lone(block, huge_usable_size(block));
   return block;

@@ -32,7 +32,7 @@ static HAK_NOINLINE void *allocate(hak_heap_t *heap, size_t bytes, size_t alignm
   region_result_t result = region_alloc(handle_of(heap), bytes, alignment, zeroed, &block);
   if (result == REGION_NO_MEMORY && bytes <= PTRDIFF_MAX && reclaim_for(bytes))
     result = region_alloc(handle_of(heap), bytes, alignment, zeroed, &block);
-  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
+  pressure_look();
   if (HAK_LIKELY(result == REGION_OK)) return block;
   if (result == REGION_GONE) report(result, heap, NULL);
   else errno = ENOMEM;

@@ -242,7 +242,7 @@ static void *realloc_huge(void *block, size_t bytes) {
   if (is_lost) return lost_to_another(block, old_bytes);
   record_changes(block);
   void *moved = huge_realloc(block, bytes, &is_lost);
-  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
+  pressure_look();
   bell_ring();
   if (moved == NULL && !is_lost && reclaim_for(bytes)) moved = huge_realloc(block, bytes, &is_lost);
   if (moved != NULL) return record_changed(moved);
@@ -258,7 +258,7 @@ static HAK_NOINLINE void *realloc_of_region(void *block, uint32_t word, size_t b
   void *moved;
   region_result_t result = region_realloc(block, word, bytes, &moved);
   if (result == REGION_NO_MEMORY && reclaim_for(bytes)) result = region_realloc(block, word, bytes, &moved);
-  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
+  pressure_look();
   bell_ring(); /* the block may have left a place */
   return result == REGION_OK ? moved : alloc_no_memory();
 }

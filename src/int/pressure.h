@@ -16,6 +16,10 @@ HAK_C_BEGIN
 
 /* A mark may have been passed (limit_is_passed). Leaves errno as it is. */
 void pressure_answer(void);
+/* For whoever may have made the heap grow. */
+HAK_INLINE void pressure_look(void) {
+  if (HAK_UNLIKELY(limit_is_passed())) pressure_answer();
+}
 
 /* Bytes; 0 is none. What is too much goes at once. */
 void pressure_set_soft_limit(size_t bytes);

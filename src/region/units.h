@@ -56,7 +56,8 @@ fetched_t units_fetch_whole(uint64_t handle, size_t units, size_t align_units, u
                             region_t **entered);
 /* In a forked child: what threads were fetching that it has not never comes. */
 void units_forget_coming(region_t *region);
-/* Makes such a run longer in place, if the limit and what lies behind it allow it. */
+/* Makes such a run longer in place, if the limit and what lies behind it allow it. The arena is waited for inside the
+ * region. */
 bool units_extend_whole(region_t *region, unit_t first, size_t new_units);
 /* Makes it shorter; what is cut off goes to the arena when the thread leaves. */
 void units_cut_whole(region_t *region, unit_t first, size_t units);

@@ -13,6 +13,7 @@ use crate::report::markdown_form::{head, line, wrapped};
 use crate::report::table::{self, Fitted};
 use crate::results::Results;
 use crate::stats::{CONFIDENCE, MIN_ROUNDS};
+use crate::trace::text;
 
 /// Everything that is said, before it has a form.
 pub struct Told<'a> {
@@ -62,7 +63,7 @@ fn sentence(tables: &[Changes]) -> String {
 fn taken(then: &Results, now: &Results) -> String {
     let of = |results: &Results| {
         let commit = results.commit.as_deref().unwrap_or("an unknown commit");
-        format!("{commit}, {} rounds", results.rounds)
+        format!("{commit}, {}", text::count(results.rounds.into(), "round"))
     };
     format!("hakmem: {} then, {} now", of(then), of(now))
 }
@@ -75,9 +76,9 @@ fn count(changes: &Changes) -> String {
         count => format!(", {count} with too few rounds to tell"),
     };
     format!(
-        "{}: of {} rows, {} better, {} worse, {} within the noise{untested}.",
+        "{}: of {}, {} better, {} worse, {} within the noise{untested}.",
         changes.measure.name(),
-        changes.rows.len(),
+        text::count(changes.rows.len() as u64, "row"),
         of(Effect::Better),
         of(Effect::Worse),
         of(Effect::Noise)

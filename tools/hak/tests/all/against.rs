@@ -88,6 +88,20 @@ fn nothing_changes_from_a_file_to_itself() {
 }
 
 #[test]
+fn one_row_and_one_round_are_no_plural() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut one = json(&data("bench.json"));
+    one["rounds"] = 1.into();
+    let rows = one["rows"].as_array_mut().unwrap();
+    rows.retain(|row| row["name"].as_str().unwrap().starts_with("small blocks"));
+    rows.truncate(1);
+    let one = written(directory.path(), "one.json", &one);
+    let text = report(&one, &one);
+    assert!(text.contains("time: of 1 row, "), "{text}");
+    assert!(text.contains(", 1 round then, ") && text.contains(", 1 round now"), "{text}");
+}
+
+#[test]
 fn another_machine_and_other_peers_are_said() {
     let directory = tempfile::tempdir().unwrap();
     let mut then = json(&data("bench.json"));

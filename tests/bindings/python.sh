@@ -14,6 +14,12 @@ root=$(cd "$here/../.." && pwd)
 arm=
 [ "$(uname -m)" = x86_64 ] && command -v aarch64-linux-gnu-g++ qemu-aarch64 >/dev/null &&
   arm=$root/cmake/aarch64-linux-gnu.cmake
+# An option is no folder.
+usage="usage: scripts/build-wheel OUT [TOOLCHAIN-FILE ...]"
+said=$("$root/scripts/build-wheel" --help 2>/dev/null) && [ "$said" = "$usage" ] ||
+  { echo "scripts/build-wheel --help says: $said"; exit 1; }
+said=$("$root/scripts/build-wheel" --no-such 2>&1) && { echo "scripts/build-wheel --no-such succeeds"; exit 1; }
+[ "$said" = "$usage" ] || { echo "scripts/build-wheel --no-such says: $said"; exit 1; }
 "$root/scripts/build-wheel" "$work/dist" ${arm:+"$arm"} >"$work.log" 2>&1 || { cat "$work.log"; exit 1; }
 python3 -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --no-index "$work"/dist/hakmem-*"$(uname -m)".whl

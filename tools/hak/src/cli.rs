@@ -107,8 +107,8 @@ pub struct Exports {
     /// Write tables in Markdown to this file
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Write the curves of sweeps as SVG files to this directory, and show them in --markdown's document
-    #[arg(long, value_name = "DIR", requires = "markdown")]
+    /// Write the curves of sweeps as SVG files to this directory, and show them in the document in Markdown
+    #[arg(long, value_name = "DIR")]
     pub pictures: Option<PathBuf>,
     /// Write every sample as a line of CSV to this file
     #[arg(long, value_name = "FILE")]

@@ -110,7 +110,14 @@ impl Exports {
             wanted.push((Form::of_name(file)?, Output::of(file)?));
         }
         output::keep_apart(wanted.iter().map(|(_, output)| output), read.iter().copied())?;
-        let document = given.markdown.as_deref();
+        let exported = || given.export.iter().find(|file| matches!(Form::of_name(file), Ok(Form::Markdown)));
+        let document = given.markdown.as_deref().or_else(|| exported().map(PathBuf::as_path));
+        if given.pictures.is_some() && document.is_none() {
+            return Err(failure(
+                BAD_INPUT,
+                "--pictures: there is no Markdown to show them: --markdown FILE is missing",
+            ));
+        }
         let pictures = given.pictures.as_deref().map(|directory| Pictures::of(directory, document)).transpose()?;
         Ok(Exports { files: wanted, against, pictures, each: false, best: given.best })
     }

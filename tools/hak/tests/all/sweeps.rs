@@ -73,6 +73,14 @@ fn curves_are_drawn_on_pages_and_in_files_that_documents_show() {
     assert!(document.contains("| 128 | 300 | **128** |"), "{document}");
     let svg = fs::read_to_string(directory.join(picture)).unwrap();
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("hakmem"), "{svg}");
+    // By --export as well, but not without a document.
+    let exported = directory.join("exported.md");
+    let mut report = hak();
+    report.arg("report").arg(suite.results()).arg("--export").arg(&exported);
+    report.arg("--pictures").arg(directory.join("images")).assert().success();
+    assert!(fs::read_to_string(exported).unwrap().contains("](images/"));
+    let none = hak().arg("report").arg(suite.results()).arg("--pictures").arg(directory.join("images")).assert();
+    none.code(2).stderr(contains("--markdown FILE is missing"));
     let none = hak().arg("report").arg(suite.results()).args(["--markdown", "-", "--pictures", "/no/folder"]).assert();
     none.code(2).stderr(contains("/no/folder: No such file"));
 }

@@ -20,8 +20,8 @@
 #include "unshelve.h"
 #include "zone.h"
 
-enum { GROWN_MOST_UNITS = 256 };                           /* of blocks that have grown, dirty at most */
-enum { GROWN_LONE_UNITS = 1024, GROWN_BESIDE_UNITS = 64 }; /* of one that was most of all; of others, beside it */
+enum { GROWN_MOST_UNITS = 256 };  /* of blocks that have grown, dirty at most */
+enum { GROWN_LONE_UNITS = 1024 }; /* of one that was most of all */
 
 static bool has_forked; /* this process is a child: see arena_after_fork; guarded by the gate */
 
@@ -238,7 +238,7 @@ bool arena_passes_gaps(size_t units) {
 static bool is_little_grown(size_t units) {
   size_t there = dirty_grown_units();
   if (there + units <= profile_keep(GROWN_MOST_UNITS)) return true;
-  return there <= profile_keep(GROWN_BESIDE_UNITS) && units <= profile_keep(GROWN_LONE_UNITS) && kept_was_most(units);
+  return there <= units / 3 && units <= profile_keep(GROWN_LONE_UNITS) && kept_was_most(units);
 }
 
 bool arena_keeps_grown(unit_t first, size_t units) {

@@ -195,16 +195,17 @@ TEST_F(Huge, WhatGrowsAgainFindsItsPages) {
 
 /* Also if it is large, where it was most of what there was: the next one will want all of it. */
 TEST_F(Huge, ALargeOneThatGrowsAloneLeavesItsPages) {
+  auto grow_to = [](size_t bytes) {
+    auto *block = static_cast<char *>(huge_alloc(5 * kMiB, 1, false));
+    std::memset(block, 1, 5 * kMiB);
+    void *in_the_way = huge_alloc(UNIT_BYTES, 1, false);
+    block = static_cast<char *>(huge_resized(block, bytes));
+    std::memset(block, 1, bytes);
+    EXPECT_TRUE(huge_free(in_the_way));
+    EXPECT_TRUE(huge_free(block));
+  };
   for (size_t bytes : {24 * kMiB, 48 * kMiB}) {
-    for (int i = 0; i < 4; i++) {
-      auto *block = static_cast<char *>(huge_alloc(5 * kMiB, 1, false));
-      std::memset(block, 1, 5 * kMiB);
-      void *in_the_way = huge_alloc(UNIT_BYTES, 1, false);
-      block = static_cast<char *>(huge_realloc(block, bytes));
-      std::memset(block, 1, bytes);
-      EXPECT_TRUE(huge_free(in_the_way));
-      EXPECT_TRUE(huge_free(block));
-    }
+    for (int i = 0; i < 4; i++) grow_to(bytes);
     EXPECT_GE(arena_usage().dirty, bytes) << "nothing is left for the next one";
     purge_dirty();
   }

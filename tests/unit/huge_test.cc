@@ -16,6 +16,7 @@ namespace {
 using hak_test::huge_resized;
 using hak_test::kMiB;
 using hak_test::purge_dirty;
+using hak_test::record;
 
 class Huge : public testing::Test {
  protected:
@@ -195,20 +196,20 @@ TEST_F(Huge, WhatGrowsAgainFindsItsPages) {
 
 /* Also if it is large, where it was most of what there was: the next one will want all of it. */
 TEST_F(Huge, ALargeOneThatGrowsAloneLeavesItsPages) {
-  auto grow_to = [](size_t bytes) {
-    auto *block = static_cast<char *>(huge_alloc(5 * kMiB, 1, false));
-    std::memset(block, 1, 5 * kMiB);
-    void *in_the_way = huge_alloc(UNIT_BYTES, 1, false);
-    block = static_cast<char *>(huge_resized(block, bytes));
-    std::memset(block, 1, bytes);
-    EXPECT_TRUE(huge_free(in_the_way));
-    EXPECT_TRUE(huge_free(block));
+  auto leaves_its_pages = [](void *block) {
+    auto first = static_cast<unit_t>(map_unit_of(block));
+    return arena_keeps_grown(first, record(first).run_units);
   };
-  for (size_t bytes : {24 * kMiB, 48 * kMiB}) {
-    for (int i = 0; i < 4; i++) grow_to(bytes);
-    EXPECT_GE(arena_usage().dirty, bytes) << "nothing is left for the next one";
-    purge_dirty();
-  }
+  void *block = huge_alloc(65 * kMiB, 1, false);
+  EXPECT_FALSE(leaves_its_pages(block)) << "so much is not to stay";
+  EXPECT_TRUE(huge_free(block));
+  purge_dirty();
+  block = huge_alloc(60 * kMiB, 1, false);
+  EXPECT_TRUE(leaves_its_pages(block));
+  void *beside = huge_alloc(30 * kMiB, 1, false);
+  EXPECT_FALSE(leaves_its_pages(block)) << "the next one may be the other";
+  EXPECT_TRUE(huge_free(block));
+  EXPECT_TRUE(huge_free(beside));
 }
 
 /* What is dirty by the books may never have been written to, and most of the block neither. */

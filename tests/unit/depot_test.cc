@@ -382,7 +382,7 @@ TEST_F(SmallBlocks, AFewNowAndThenGoHome) {
 }
 
 TEST(Travelling, EndsAfterAWhile) {
-  const hak_test::StoppedClock clock;
+  const hak_test::OverTime over_time(OVER_TIME_OFF);
   heap_t *heap = hak_test::own_heap();
   owner_enter(&heap->owner);
   travel_begin(heap, kOf1024);

@@ -155,8 +155,7 @@ TEST_F(Idle, SaysHowMuchItWas) {
 TEST_F(Idle, OfALoneThreadAllGoesInSomeCalls) {
   const hak_test::Outcome outcome = hak_test::in_child([] {
     constexpr std::size_t kBlock = HAK_MIB(1), kBlocks = 64;
-    const_cast<config_t *>(config())->over_time =
-        OVER_TIME_OFF; /* where pages come slowly, some would be old by then */
+    const hak_test::OverTime over_time(OVER_TIME_OFF); /* where pages come slowly, some would be old by then */
     std::vector<void *> blocks(kBlocks);
     const uint64_t begun_ms = os_now_ms();
     for (int round = 0; round < 2; round++) { /* the second time it was reused, and may stay */

@@ -91,25 +91,22 @@ inline heap_t *own_heap() {
   hak_free(hak_malloc(1));
   return the_heap;
 }
-/* While it lives, seconds pass for heaps only where a test says so: where there is much else to do, one ends at any
- * place, and what is expected of the next has not happened in it yet. */
-class StoppedClock {
+/* While it lives, memory comes back over time as that setting says. Off, seconds pass for heaps only where a test says
+ * so: where there is much else to do, one ends at any place, and what is expected of the next has not happened in it
+ * yet. */
+class OverTime {
  public:
-  ~StoppedClock() { set(was_); }
-  static void set(over_time_t over_time) { const_cast<config_t *>(config())->over_time = over_time; }
+  explicit OverTime(over_time_t over_time) { set(over_time); }
+  ~OverTime() { set(was_); }
 
  private:
-  over_time_t was_ = [] {
-    const over_time_t was = config()->over_time;
-    set(OVER_TIME_OFF);
-    return was;
-  }();
+  static void set(over_time_t over_time) { const_cast<config_t *>(config())->over_time = over_time; }
+  over_time_t was_ = config()->over_time;
 };
 
 /* A round of decay_now, as it comes once a second. */
 inline void a_second_passes(heap_t *heap) {
-  const over_time_t was = config()->over_time;
-  StoppedClock::set(OVER_TIME_INLINE);
+  const OverTime over_time(OVER_TIME_INLINE);
   heap->decayed_ms = 0;
   owner_enter(&heap->owner);
   do {
@@ -117,7 +114,6 @@ inline void a_second_passes(heap_t *heap) {
     decay_now(heap, false);
   } while (heap->decay_classes > 0);
   owner_leave(&heap->owner);
-  StoppedClock::set(was);
 }
 
 inline constexpr std::uint32_t kInUse = KIND_INNER;

@@ -343,7 +343,7 @@ TEST(Magazine, FewMidBlocksOfManySizesShareSlabs) {
 }
 
 TEST(Magazine, WhatIsNotUsedShrinks) {
-  const hak_test::StoppedClock clock;
+  const hak_test::OverTime over_time(OVER_TIME_OFF);
   heap_t *heap = own_heap();
   std::vector<void *> blocks(2000);
   for (int i = 0; i < 20; i++) cycle(blocks, 64, true);

@@ -22,7 +22,7 @@ namespace hak_test {
  * if it ran another test before. What it expects, the test expects. */
 inline void with_nothing_by_itself(const std::function<void()> &body) {
   Outcome outcome = in_child([&] {
-    const_cast<config_t *>(config())->over_time = OVER_TIME_OFF;
+    const OverTime over_time(OVER_TIME_OFF);
     bell_listen();
     body();
     return testing::Test::HasFailure() ? 1 : 0;

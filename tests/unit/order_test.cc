@@ -114,7 +114,7 @@ TEST(Order, WhatIsFreedInNoOrderHasNone) {
 }
 
 TEST(Order, IsForgottenWhereThereIsNoneAnyMore) {
-  const hak_test::StoppedClock clock;
+  const hak_test::OverTime over_time(OVER_TIME_OFF);
   heap_t *heap = own_heap();
   {
     Queue queue(60, 6);

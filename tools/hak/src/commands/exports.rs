@@ -106,12 +106,15 @@ impl Exports {
                 wanted.push((form, Output::of(file)?));
             }
         }
+        let mut document = given.markdown.as_deref();
         for file in &given.export {
-            wanted.push((Form::of_name(file)?, Output::of(file)?));
+            let form = Form::of_name(file)?;
+            if matches!(form, Form::Markdown) {
+                document = document.or(Some(file));
+            }
+            wanted.push((form, Output::of(file)?));
         }
         output::keep_apart(wanted.iter().map(|(_, output)| output), read.iter().copied())?;
-        let exported = || given.export.iter().find(|file| matches!(Form::of_name(file), Ok(Form::Markdown)));
-        let document = given.markdown.as_deref().or_else(|| exported().map(PathBuf::as_path));
         if given.pictures.is_some() && document.is_none() {
             return Err(failure(
                 BAD_INPUT,

@@ -20,8 +20,7 @@
 #include "unshelve.h"
 #include "zone.h"
 
-enum { GROWN_MOST_UNITS = 256 };  /* of blocks that have grown, dirty at most */
-enum { GROWN_LONE_UNITS = 1024 }; /* of one that was most of all */
+enum { GROWN_MOST_UNITS = 256 }; /* of blocks that have grown, dirty at most */
 
 static bool has_forked; /* this process is a child: see arena_after_fork; guarded by the gate */
 
@@ -234,17 +233,10 @@ bool arena_passes_gaps(size_t units) {
   return passes;
 }
 
-/* Blocks that grow beside each other need no more of it than one does; one that is most of all there is, all of it. */
-static bool is_little_grown(size_t units) {
-  size_t there = dirty_grown_units();
-  if (there + units <= profile_keep(GROWN_MOST_UNITS)) return true;
-  return there <= units / 3 && units <= profile_keep(GROWN_LONE_UNITS) && kept_was_most(units);
-}
-
 bool arena_keeps_grown(unit_t first, size_t units) {
   if (HAK_UNLIKELY(!stock_enter_soon())) return false;
   kept_note_full();
-  bool keeps = is_little_grown(units) && kept_over_lately() == 0;
+  bool keeps = dirty_grown_units() + units <= profile_keep(GROWN_MOST_UNITS) && kept_over_lately() == 0;
   if (keeps) dirty_note_grown(first, units);
   arena_leave();
   return keeps;

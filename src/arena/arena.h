@@ -43,9 +43,9 @@ void arena_clear_stale(unit_t first, size_t units);
  * given back to the system by being mapped anew, until all of one is. */
 void arena_note_grown(unit_t first, size_t units);
 /* Whether a run that such a block has had is to be given back as it is, so that the next block which grows
- * finds its pages: what such blocks have left is little with it, or it was most of what there was; and no more
- * is in use and dirty together than was in use lately. The run counts as grown then. If it is not to be, or the
- * gate stays shut, the caller maps it anew. */
+ * finds its pages: what such blocks have left is little with it, and no more is in use and dirty together than
+ * was in use lately. The run counts as grown then. If it is not to be, or the gate stays shut, the caller maps
+ * it anew. */
 bool arena_keeps_grown(unit_t first, size_t units);
 /* A new huge block has got so many units, all of them clean. Nothing is noted if the gate stays shut. */
 void arena_note_clean(size_t units);

@@ -100,7 +100,6 @@ void kept_note_taken(size_t units, size_t dirty) {
 
 static size_t most_lately(void) { return max_size(kept.lately_used, kept_used_units()); }
 void kept_note_full(void) { kept.lately_used = most_lately(); }
-bool kept_was_most(size_t units) { return units >= most_lately() / 4 * 3; }
 /* What is free by now of what was in use lately. To a program that works in rounds the first fall looks like
  * the last one, and it would fault in all of it once more. If somebody attends, it may wait: what is not wanted
  * goes when it has grown old, also where nobody calls. */

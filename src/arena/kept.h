@@ -24,8 +24,6 @@ size_t kept_passed_units(void);
 void kept_note_given(size_t units);
 /* Some of what is in use is about to be given back. */
 void kept_note_full(void);
-/* Whether so many are three quarters or more of the most that were in use lately. */
-bool kept_was_most(size_t units);
 /* How many units are in use or dirty beyond the most that were in use lately, when some were given back,
  * and a floor. Where it is 0, what stays dirty makes no new peak. */
 size_t kept_over_lately(void);

@@ -16,7 +16,6 @@ namespace {
 using hak_test::huge_resized;
 using hak_test::kMiB;
 using hak_test::purge_dirty;
-using hak_test::record;
 
 class Huge : public testing::Test {
  protected:
@@ -193,24 +192,6 @@ TEST_F(Huge, WhatGrowsAgainFindsItsPages) {
   EXPECT_LT(page_faults() - before, 10 * kBytes / os_page_bytes() / 4) << "faulted in again each time";
 }
 #endif
-
-/* Also if it is large, where it was most of what there was: the next one will want all of it. */
-TEST_F(Huge, ALargeOneThatGrowsAloneLeavesItsPages) {
-  auto leaves_its_pages = [](void *block) {
-    auto first = static_cast<unit_t>(map_unit_of(block));
-    return arena_keeps_grown(first, record(first).run_units);
-  };
-  void *block = huge_alloc(65 * kMiB, 1, false);
-  EXPECT_FALSE(leaves_its_pages(block)) << "so much is not to stay";
-  EXPECT_TRUE(huge_free(block));
-  purge_dirty();
-  block = huge_alloc(60 * kMiB, 1, false);
-  EXPECT_TRUE(leaves_its_pages(block));
-  void *beside = huge_alloc(30 * kMiB, 1, false);
-  EXPECT_FALSE(leaves_its_pages(block)) << "the next one may be the other";
-  EXPECT_TRUE(huge_free(block));
-  EXPECT_TRUE(huge_free(beside));
-}
 
 /* What is dirty by the books may never have been written to, and most of the block neither. */
 TEST_F(Huge, WhatIsHardlyUsedIsNotCopied) {

@@ -155,12 +155,11 @@ HAK_COLD void magazine_push_sampled(heap_t *heap, unsigned size_class, void *blo
   sample_set(heap, size_class);
 }
 
-/* Whether a full magazine is not to grow for the sake of its blocks' order, and is brought back to a fair batch
- * by and by. */
-static bool stays_short(heap_t *heap, unsigned size_class) {
-  if (HAK_LIKELY(!order_is_lost(heap, size_class))) return false;
-  if (heap->magazines[size_class].capacity > BATCH_CAPACITY) array_shrink(heap, size_class);
-  return true;
+/* A full magazine does not grow for the sake of its blocks' order, and is brought back to a fair batch by and by. */
+static void shorten(heap_t *heap, unsigned size_class) {
+  size_t capacity = heap->magazines[size_class].capacity;
+  if (capacity > BATCH_CAPACITY && magazine_count(heap, size_class) <= capacity / 2)
+    array_set(heap, size_class, capacity / 2);
 }
 
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
@@ -169,13 +168,15 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   m->gave = true;
   if (HAK_UNLIKELY(travel_is_due(size_class))) travel_begin(heap, size_class);
   room_look_first(heap, size_class, block);
-  bool is_first = m->capacity == 0,
-       stays = !is_first && (sharing_serves(heap, size_class) || stays_short(heap, size_class));
-  bool is_wider = !stays && array_widen(heap, size_class, travel_capacity_when_full(heap, size_class, block), block);
+  bool is_first = m->capacity == 0, is_shared = !is_first && sharing_serves(heap, size_class),
+       is_short = !is_first && !is_shared && order_is_lost(heap, size_class);
+  bool is_wider = !is_shared && !is_short &&
+                  array_widen(heap, size_class, travel_capacity_when_full(heap, size_class, block), block);
   if (!is_wider && !is_first) {
     size_t count = capacity_flush(size_class, m->capacity);
     if (HAK_UNLIKELY(m->travels > 0)) unload_by_depot(heap, size_class, count);
-    else unload(heap, size_class, count);
+    else unload_some(heap, size_class, count);
+    if (HAK_UNLIKELY(is_short)) shorten(heap, size_class);
   }
   m->missed = false;
   if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);

@@ -217,16 +217,22 @@ static HAK_NOINLINE size_t flush_others(owner_t *owner, unsigned size_class, voi
   return flush_strays(owner, size_class, blocks, count, word);
 }
 
-void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+size_t batch_flush_some(owner_t *owner, unsigned size_class, void *const *blocks, size_t count, uint32_t most_units) {
   atomic64_add_alone(&owner->flushes, 1);
-  HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, count);
-  uint32_t own_word = word_make(owner->id, size_class);
-  for (size_t i = 0; i < count;) {
+  uint32_t own_word = word_make(owner->id, size_class), before = owner->released_units;
+  size_t i = 0;
+  while (i < count && owner->released_units - before < most_units) {
     uint32_t word = map_lookup(blocks[i]);
     if (HAK_UNLIKELY(word != own_word)) i += flush_others(owner, size_class, blocks + i, count - i, word);
     else if (size_class_is_single(size_class)) flush_single(owner, size_class, blocks[i++], own_word);
     else i += flush_row(owner, size_class, blocks + i, count - i);
   }
+  HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, i);
+  return i;
+}
+
+void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+  batch_flush_some(owner, size_class, blocks, count, UINT32_MAX);
 }
 
 /* Not inline: what it needs in registers is in the way of who calls it for each magazine. */

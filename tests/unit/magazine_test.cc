@@ -421,3 +421,28 @@ TEST(Magazine, AThreadThatOnlyFreesPassesBlocksOn) {
   for (size_t i = 400; i < blocks.size(); i++) hak_free(blocks[i]);
   hak__check_all();
 }
+
+/* Where blocks are freed in no order, the last one of each slab frees it, and what a free has made free it gives back:
+ * each slab is a call to the system. */
+TEST(Magazine, AnOverflowFreesNoMoreThanACallPurges) {
+  constexpr size_t kBytes = 256, kSlabs = 500;
+  const hak_test::OverTime over_time(OVER_TIME_OFF);
+  heap_t *heap = own_heap();
+  std::vector<void *> last, blocks;
+  std::set<unit_t> slabs;
+  while (slabs.size() < kSlabs) {
+    void *block = hak_malloc(kBytes);
+    (slabs.insert(hak_test::slab_of(block)).second ? last : blocks).push_back(block);
+  }
+  for (void *block : blocks) hak_free(block);
+  int64_t most = 0, all = 0;
+  for (void *block : last) {
+    int64_t before = heap->owner.slab_bytes;
+    hak_free(block);
+    most = std::max(most, before - heap->owner.slab_bytes);
+    all += before - heap->owner.slab_bytes;
+  }
+  EXPECT_LE(most, int64_t{FLUSH_BYTES} + UNIT_BYTES) << "by one free";
+  EXPECT_GT(all, int64_t{kSlabs / 4} * UNIT_BYTES) << "they are free, but for what lies in the magazine";
+  hak__check_all();
+}

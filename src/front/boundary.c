@@ -10,6 +10,7 @@
 #include "../slab/surplus.h"
 #include "../support/error.h"
 #include "bell.h"
+#include "capacity.h"
 #include "decay.h"
 #include "growth.h"
 #include "magazine.h"
@@ -84,6 +85,14 @@ static bool stays_or_goes_home(heap_t *heap, unsigned size_class, void *block, u
   return stays || travels;
 }
 
+/* Units of slabs for which this free gives memory back: as much as an overflow frees. Many may have gone at refills,
+ * which give nothing back; the frees that follow do it by and by. */
+static size_t take_released(owner_t *owner) {
+  uint32_t units = (uint32_t)min_size(owner->released_units, FLUSH_BYTES >> UNIT_SHIFT);
+  owner->released_units -= units;
+  return units;
+}
+
 void boundary_free(void *block, uint32_t word) {
   heap_t *heap = thread_enter();
   if (HAK_UNLIKELY(heap == NULL)) {
@@ -103,8 +112,7 @@ void boundary_free(void *block, uint32_t word) {
   else if (keep && !magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
   surplus_end(&heap->owner);
   size_t freed_units = size_class_is_single(size_class) ? size_classes[size_class].slab_units
-                                                        : heap->owner.released_units;
-  heap->owner.released_units = 0;
+                                                        : take_released(&heap->owner);
   thread_leave(heap);
   arena_relieve(freed_units);
   bell_ring();

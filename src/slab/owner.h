@@ -109,7 +109,7 @@ typedef struct owner {
    * as long as these are no more than empty_most; units of such as were given to the arena since, and not made
    * again. */
   uint32_t empty_units, empty_most, given_units;
-  uint32_t released_units; /* of slabs that went to the arena since the last batch boundary of a free */
+  uint32_t released_units; /* of slabs that went to the arena, for which no free has given memory back yet */
   /* Of surplus.h: what was given back and wanted again lately, and when that was halved last;
    * how much is no surplus; whether the free that is going on has found one, and which slabs
    * it has made mostly free; which listed slab is looked at next, 0 at the end of a class; whether

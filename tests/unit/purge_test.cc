@@ -3,6 +3,7 @@
 #include "nothing_by_itself.h"
 #include "support/payload.h"
 
+#include <arena/kept.h>
 #include <slab/purged.h>
 
 #include <algorithm>
@@ -370,6 +371,37 @@ TEST(SurplusAndDirty, GoWhereSmallBlocksAreFreedInNoOrder) {
   hak_account_t account;
   hak_account(&account, sizeof account);
   EXPECT_LE(account.resident_free_in_slabs + account.resident_dirty, HAK_MIB(10));
+}
+
+/* Where a refill collects what others have freed, or has looked at what is idle, it makes slabs empty and purges
+ * nothing; the frees after it do. */
+TEST(SurplusAndDirty, WhatRefillsHaveMadeEmptyGoesByAndBy) {
+  constexpr unsigned kClass = 40;
+  constexpr uint32_t kUnits = 1000;
+  const hak_test::OverTime over_time(OVER_TIME_OFF);
+  heap_t *heap = hak_test::own_heap();
+  hak_test::AttachedOwner other;
+  std::vector<void *> blocks;
+  while (used_bytes() < size_t{kUnits} * UNIT_BYTES)
+    for (void *block : other.refill(kClass, 8))
+      blocks.push_back(std::memset(block, 1, size_classes[kClass].block_bytes));
+  other.flush(kClass, blocks);
+  slab_release_empty(other);
+  heap->owner.released_units = kUnits;
+  size_t most = 0, frees = 0, before = arena_usage().dirty, at_first = before;
+  std::vector<void *> own(100000);
+  for (void *&block : own) block = hak_malloc(16);
+  for (void *block : own) {
+    hak_free(block);
+    size_t dirty = arena_usage().dirty;
+    most = std::max(most, before - std::min(before, dirty));
+    frees += dirty < before;
+    before = dirty;
+  }
+  EXPECT_GT(at_first, HAK_MIB(32)) << "or there was nothing to give back";
+  EXPECT_LE(most, HAK_MIB(8)) << "by one free";
+  EXPECT_LE(before, (kept_dirty_units() << UNIT_SHIFT) + HAK_MIB(6)) << "after " << frees;
+  other.detach();
 }
 
 /* Free pages between live blocks count, as dirty memory does, and the latter stays first. */

@@ -155,11 +155,12 @@ HAK_COLD void magazine_push_sampled(heap_t *heap, unsigned size_class, void *blo
   sample_set(heap, size_class);
 }
 
-/* A full magazine does not grow for the sake of its blocks' order, and is brought back to a fair batch by and by. */
-static void shorten(heap_t *heap, unsigned size_class) {
+/* One that had better not grow for the sake of its blocks' order is brought back to a fair batch by and by: half as
+ * wide, it is half full again afterwards. */
+static void unload_and_shorten(heap_t *heap, unsigned size_class) {
   size_t capacity = heap->magazines[size_class].capacity;
-  if (capacity > BATCH_CAPACITY && magazine_count(heap, size_class) <= capacity / 2)
-    array_set(heap, size_class, capacity / 2);
+  unload_some(heap, size_class, capacity_flush(size_class, capacity) * 3 / 2);
+  if (magazine_count(heap, size_class) <= capacity / 3) array_set(heap, size_class, capacity / 2);
 }
 
 void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
@@ -175,8 +176,8 @@ void magazine_overflow(heap_t *heap, unsigned size_class, void *block) {
   if (!is_wider && !is_first) {
     size_t count = capacity_flush(size_class, m->capacity);
     if (HAK_UNLIKELY(m->travels > 0)) unload_by_depot(heap, size_class, count);
+    else if (HAK_UNLIKELY(is_short && m->capacity > BATCH_CAPACITY)) unload_and_shorten(heap, size_class);
     else unload_some(heap, size_class, count);
-    if (HAK_UNLIKELY(is_short)) shorten(heap, size_class);
   }
   m->missed = false;
   if (!magazine_push(heap, size_class, block)) batch_flush(&heap->owner, size_class, &block, 1);

@@ -17,6 +17,9 @@
 enum {
   /* Slabs and parcels whose remote frees one refill collects: bounds the time of a malloc. */
   COLLECTS_PER_REFILL = 16,
+  /* Blocks between two looks at how much a flush has made free, and bytes of slabs from which on they are wanted. */
+  FLUSH_LOOK = 16,
+  FLUSH_LOOK_FROM = 4 * 1024 * 1024,
   /* Slabs that one takes over where there is no memory, if pages of them may not come back. */
   ADOPTIONS_AT_THE_END = 64,
 };
@@ -217,22 +220,40 @@ static HAK_NOINLINE size_t flush_others(owner_t *owner, unsigned size_class, voi
   return flush_strays(owner, size_class, blocks, count, word);
 }
 
-size_t batch_flush_some(owner_t *owner, unsigned size_class, void *const *blocks, size_t count, uint32_t most_units) {
-  atomic64_add_alone(&owner->flushes, 1);
-  uint32_t own_word = word_make(owner->id, size_class), before = owner->released_units;
-  size_t i = 0;
-  while (i < count && owner->released_units - before < most_units) {
+static HAK_NOINLINE void flush_blocks(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
+  uint32_t own_word = word_make(owner->id, size_class);
+  for (size_t i = 0; i < count;) {
     uint32_t word = map_lookup(blocks[i]);
     if (HAK_UNLIKELY(word != own_word)) i += flush_others(owner, size_class, blocks + i, count - i, word);
     else if (size_class_is_single(size_class)) flush_single(owner, size_class, blocks[i++], own_word);
     else i += flush_row(owner, size_class, blocks + i, count - i);
   }
-  HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, i);
-  return i;
 }
 
 void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count) {
-  batch_flush_some(owner, size_class, blocks, count, UINT32_MAX);
+  atomic64_add_alone(&owner->flushes, 1);
+  HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, count);
+  flush_blocks(owner, size_class, blocks, count);
+}
+
+/* Each block may free a slab where most of them are nearly free; elsewhere few do. A look between costs a row of blocks
+ * its length. */
+static size_t between_looks(const owner_t *owner, size_t count) {
+  bool may_be_many = owner->slab_bytes > (int64_t)FLUSH_LOOK_FROM && owner->free_bytes > owner->slab_bytes / 2;
+  return may_be_many ? min_size(count, FLUSH_LOOK) : count;
+}
+
+size_t batch_flush_some(owner_t *owner, unsigned size_class, void *const *blocks, size_t count, uint32_t most_units) {
+  uint32_t before = owner->released_units;
+  size_t done = 0;
+  atomic64_add_alone(&owner->flushes, 1);
+  while (done < count && owner->released_units - before < most_units) {
+    size_t some = between_looks(owner, count - done);
+    flush_blocks(owner, size_class, blocks + done, some);
+    done += some;
+  }
+  HAK_PROBE(flush, owner->id, size_classes[size_class].block_bytes, done);
+  return done;
 }
 
 /* Not inline: what it needs in registers is in the way of who calls it for each magazine. */

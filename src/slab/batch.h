@@ -29,8 +29,8 @@ size_t batch_borrow(owner_t *owner, unsigned size_class, void **blocks, size_t w
  * one that is free already or that is no block of the class is reported. Blocks
  * of slabs that are another's by now go there. */
 void batch_flush(owner_t *owner, unsigned size_class, void *const *blocks, size_t count);
-/* The same of the first ones, one at least, until slabs of `most_units` have gone to the arena by them. Returns how
- * many blocks were taken back. */
+/* The same of the first ones, until slabs of `most_units`, or a little more, have gone to the arena by them. Returns
+ * how many blocks were taken back, one at least. */
 size_t batch_flush_some(owner_t *owner, unsigned size_class, void *const *blocks, size_t count, uint32_t most_units);
 /* The same of a large block that is not in a magazine, whoever's it is by its word. */
 void batch_flush_single(owner_t *owner, unsigned size_class, void *block, uint32_t word);

@@ -30,8 +30,9 @@ static hak_lock_t lock;
 
 bool record_prepare(void) {
   if (record_now() != NULL) return true;
-  /* Only a signal handler can find it taken by its own thread: then there are no samples for now. */
-  if (lock_is_mine(&lock)) return false;
+  /* Only a signal handler can find it taken by its own thread; and who holds it may wait for one that forks. Then there
+   * are no samples for now. */
+  if (lock_is_mine(&lock) || gates_are_held_by_this_fork()) return false;
   lock_acquire(&lock);
   /* Never given back, so nobody else has written to an array of that size: it is zero. */
   if (record_now() == NULL) __atomic_store_n(&the_record, metadata_take(HAK_MIB(8)), __ATOMIC_RELEASE);

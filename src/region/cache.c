@@ -363,8 +363,10 @@ void cache_reap_all(region_t *region) { reap(region, UINT32_MAX); }
 /* Each is its thread's still. Those of threads that are not here stay as they are: to write to them would copy them. */
 void cache_forsake_all(region_t *region) {
   for (region_cache_t *cache; (cache = region->caches) != NULL;) {
-    if (is_parents(cache->thread, cache->forks)) region->caches = cache->next;
-    else unlink(region, cache);
+    region->caches = cache->next; /* not by unlink: the `previous` of one behind a parent's is that one */
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    if (!is_parents(cache->thread, cache->forks))
+      atomic64_store_release(&cache->handle, cache_unbound(region->number)); /* as in unlink */
   }
   region->inherited = NULL;
 }

@@ -35,7 +35,7 @@ bool region_may_have_size(const void *block, uint32_t word, size_t bytes, size_t
     return true;
   if (!is_power_of_two(alignment)) return false;
   unsigned wanted = size_class_aligned(alignment, bytes);
-  return is_lone ? wanted >= MID_CLASS_END : word_what(word) == wanted;
+  return is_lone ? wanted >= MID_CLASS_END || size_classes[wanted].slab_units > 1 : word_what(word) == wanted;
 }
 
 /* A block that stays where it is has another size. It is the caller's, and so is this member of its record: no

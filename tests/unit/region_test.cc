@@ -192,6 +192,23 @@ TEST_F(Region, HoldsToItsLimit) {
   EXPECT_EQ(result_of(handle, HAK_MIB(8)), REGION_OK);
 }
 
+/* Slabs of blocks above 8 KiB have several units. Where only one is left, there is room for the block. */
+TEST_F(Region, ABlockFitsWhereItsSlabDoesNot) {
+  for (std::size_t bytes : {9000, 13000, 25000, 40000, 60000, 65536}) {
+    put(take(handle, 64)); /* the first slab of small ones is there */
+    EXPECT_EQ(region_set_limit(handle, figures(handle).taken + UNIT_BYTES), REGION_OK);
+    std::uint64_t refused = figures(handle).refused;
+    void *block = nullptr;
+    ASSERT_EQ(region_alloc(handle, bytes, 1, true, &block), REGION_OK) << bytes;
+    EXPECT_TRUE(hak_test::is_zero(block, bytes));
+    EXPECT_EQ(figures(handle).refused, refused) << "it was not";
+    EXPECT_TRUE(region_may_have_size(block, map_lookup(block), bytes, 1, false));
+    std::memset(block, 1, bytes);
+    put(block);
+    EXPECT_EQ(region_set_limit(handle, 0), REGION_OK);
+  }
+}
+
 TEST_F(Region, WhatNeverCameIsInNoPeak) {
   void *block = take(handle, 100);
   std::size_t peak = figures(handle).peak;
@@ -880,6 +897,23 @@ TEST_F(Region, TheListOfCachesThatAForkHasTornIsWholeForwards) {
     newest->previous = newest; /* one is just being linked before it, and is not in the list */
     CHILD_EXPECT(region_destroy(handle) == REGION_OK);
     CHILD_EXPECT(region->caches == nullptr && !cache_is_of(mine, handle) && !cache_is_of(newest, handle));
+    return 0;
+  });
+}
+
+/* The calling thread's cache lies behind one of a thread that the child has not, and nobody has reaped that. */
+TEST_F(Region, AChildDestroysWhatItsParentsThreadsHaveUsedLast) {
+  put(take(handle, 64));
+  Worker other;
+  other.run([&] { put(take(handle, 64)); });
+  expect_in_child([&] {
+    alarm(20); /* instead of going round and round */
+    registry_after_fork();
+    region_t *region = registry_record(region_number(handle));
+    region_cache_t *mine = cache_at(region_number(handle));
+    CHILD_EXPECT(region->caches != mine && mine->previous != nullptr);
+    CHILD_EXPECT(region_destroy(handle) == REGION_OK);
+    CHILD_EXPECT(region->caches == nullptr && !cache_is_of(mine, handle));
     return 0;
   });
 }

@@ -2,6 +2,7 @@
 #include "layers.h"
 #include "support/process.h"
 
+#include <arena/metadata.h>
 #include <front/magazine.h>
 #include <front/sample.h>
 #include <front/thread.h>
@@ -527,4 +528,28 @@ TEST(Sample, ManyThreads) {
     hak__check_all();
   }
   for (atomic64 &place : places) hak_free(reinterpret_cast<void *>(atomic64_exchange_acquire(&place, 0)));
+}
+
+/* Other libraries' fork handlers may allocate between ours and the fork, and be the first who sample, but for a thread
+ * that waits for the fork's end. */
+TEST(SampleFork, WhoForksDoesNotWaitForAThreadThatWaitsForIt) {
+#if defined(HAK_TEST_NO_LIMITS)
+  GTEST_SKIP() << "sanitizers and emulators start no threads in a child of a process with several";
+#endif
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    arena_ready();
+    hak_gate_t *const gates[] = {&metadata_gate};
+    gates_close(gates, 1);
+    std::thread other([] { record_prepare(); });
+    while (!gate_is_awaited(&metadata_gate)) usleep(1000);
+    record_prepare();
+    gates_open(gates, 1);
+    other.join();
+    _exit(record_prepare() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }

@@ -7,20 +7,21 @@
  *   foreign_purge  another thread frees gigabytes
  *   large_churn    many threads replace large blocks
  *   nothing        no call at all: what the machine itself does
+ *   lock           no call at all, but for one lock: what any lock does
  * Each scenario is a file in latency/, and says what exactly it does.
  *
  * The figure is the worst processor time of one call, so that other programs on
  * the machine cannot be blamed on the allocator; for foreign_purge it is that and
  * the time asleep (stall_us), since what the caller suffers there is a lock that
- * another one holds; for large_churn it is the processor time per operation.
+ * another one holds, and so for lock; for large_churn it is the processor time per operation.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "latency/scenarios.h"
 
-enum { GROWTH, MASS_FREE, THREAD_ENDS, FOREIGN_PURGE, LARGE_CHURN, NOTHING };
+enum { GROWTH, MASS_FREE, THREAD_ENDS, FOREIGN_PURGE, LARGE_CHURN, NOTHING, LOCK };
 static const char *const scenarios[] = {"growth",      "mass_free", "thread_ends", "foreign_purge",
-                                        "large_churn", "nothing",   NULL};
+                                        "large_churn", "nothing",   "lock",        NULL};
 static const char *const freers[] = {"owner", "other", "survivor", NULL};
 static const char *const orders[] = {"same", "random", NULL};
 
@@ -48,7 +49,7 @@ static const bench_option_t options[] = {
     {"ends", BENCH_NUMBER, &latency.ends, 1, 100000, NULL, "thread_ends: threads that end"},
     {"blocks", BENCH_NUMBER, &latency.blocks, 1, 1000000, NULL, "foreign_purge: blocks that are freed"},
     {"slots", BENCH_NUMBER, &latency.slots, 1, 4096, NULL, "large_churn: blocks of each thread"},
-    {"threads", BENCH_NUMBER, &latency.threads, 1, 1024, NULL, "large_churn, nothing: threads"},
+    {"threads", BENCH_NUMBER, &latency.threads, 1, 1024, NULL, "large_churn, nothing, lock: threads"},
     {0},
 };
 
@@ -59,7 +60,8 @@ static meter_t *measured(void) {
     case THREAD_ENDS: return latency_thread_ends();
     case FOREIGN_PURGE: return latency_foreign_purge();
     case LARGE_CHURN: return latency_large_churn();
-    default: return latency_nothing();
+    case NOTHING: return latency_nothing();
+    default: return latency_lock();
   }
 }
 
@@ -77,6 +79,7 @@ int main(int argc, char **argv) {
       [FOREIGN_PURGE] = "stall_us",
       [LARGE_CHURN] = "processor_ns_per_op",
       [NOTHING] = "worst_us",
+      [LOCK] = "stall_us",
   };
   bench_finish(figures[latency.scenario]);
 }

@@ -28,6 +28,7 @@ meter_t *latency_thread_ends(void);
 meter_t *latency_foreign_purge(void);
 meter_t *latency_large_churn(void);
 meter_t *latency_nothing(void);
+meter_t *latency_lock(void);
 
 /* sem_wait that signals do not end. */
 void latency_wait(sem_t *semaphore);

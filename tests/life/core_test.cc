@@ -1,6 +1,7 @@
 /*
- * Core files, by gdb's gcore and by the kernel: of a program under hakmem they are about
- * as large as under the C library's malloc, both in length and on disk.
+ * Core files, by gdb's gcore and by the kernel, and checkpoints by CRIU: of a program under hakmem
+ * they are about as large as under the C library's malloc, both in length and on disk; and a
+ * program that is restored from a checkpoint goes on.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -39,15 +40,16 @@ class CoreFile : public testing::Test {
   }
   void TearDown() override { (void)hak_test::run({"rm", "-rf", directory_}); }
 
-  /* The one file in the directory, which then goes. */
-  Size take_file() {
+  /* Of what lies in the directory, which then goes. */
+  static Size take_files(const std::string &directory) {
     Size size;
-    DIR *entries = opendir(directory_.c_str());
+    DIR *entries = opendir(directory.c_str());
     while (const dirent *entry = readdir(entries)) {
       struct stat file;
-      const std::string path = directory_ + "/" + entry->d_name;
+      const std::string path = directory + "/" + entry->d_name;
       if (entry->d_name[0] == '.' || stat(path.c_str(), &file) != 0) continue;
-      size = {static_cast<double>(file.st_size) / 1e6, static_cast<double>(file.st_blocks) * 512 / 1e6};
+      size.length += static_cast<double>(file.st_size) / 1e6;
+      size.on_disk += static_cast<double>(file.st_blocks) * 512 / 1e6;
       unlink(path.c_str());
     }
     closedir(entries);
@@ -65,14 +67,19 @@ class CoreFile : public testing::Test {
 /* A program that says when it is ready, and ends with this object. */
 class Waiting {
  public:
-  explicit Waiting(const std::string &preload) {
+  /* `file`: that of a program that looks again (core_program.c), in a session of its own, as for CRIU. */
+  explicit Waiting(const std::string &preload, const std::string &file = "") {
     int out[2];
     if (pipe(out) != 0) std::abort();
     pid_ = fork();
     if (pid_ == 0) {
       dup2(out[1], STDOUT_FILENO);
       if (!preload.empty()) setenv("LD_PRELOAD", preload.c_str(), 1);
-      execl(HELPER_core_program, HELPER_core_program, static_cast<char *>(nullptr));
+      close(out[0]);
+      close(out[1]);
+      if (!file.empty()) setsid();
+      execl(HELPER_core_program, HELPER_core_program, file.empty() ? nullptr : file.c_str(),
+            static_cast<char *>(nullptr));
       _exit(127);
     }
     close(out[1]);
@@ -81,8 +88,14 @@ class Waiting {
     close(out[0]);
   }
   ~Waiting() {
+    if (pid_ == 0) return;
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
+  }
+  /* It has ended by itself. Another may have its number by now. */
+  void is_gone() {
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
   }
   std::string pid() const { return std::to_string(pid_); }
   bool is_ready = false;
@@ -108,7 +121,7 @@ TEST_F(CoreFile, ByGcore) {
     });
     if (!with && outcome.err.find("ptrace") != std::string::npos) GTEST_SKIP() << "gdb may not trace here";
     EXPECT_TRUE(outcome.exited_with(0)) << (with ? "under hakmem: " : "without: ") << outcome.describe();
-    sizes[with] = take_file();
+    sizes[with] = take_files(directory_);
   }
   expect_similar(sizes[1], sizes[0]);
 }
@@ -132,7 +145,36 @@ TEST_F(CoreFile, ByTheKernel) {
       return 127;
     });
     ASSERT_TRUE(outcome.killed_by(SIGABRT)) << outcome.describe();
-    sizes[with] = take_file();
+    sizes[with] = take_files(directory_);
+  }
+  expect_similar(sizes[1], sizes[0]);
+}
+
+TEST_F(CoreFile, ByCriuAndBack) {
+  if (!hak_test::run({"sh", "-c", "command -v criu && criu check"}).exited_with(0))
+    GTEST_SKIP() << "there is no criu that works here";
+  Size sizes[2];
+  for (int with : {0, 1}) {
+    const std::string images = directory_ + "/images", said = directory_ + "/said";
+    ASSERT_EQ(mkdir(images.c_str(), 0700), 0);
+    Waiting program(with ? HELPER_hakmem_shared : "", said);
+    ASSERT_TRUE(program.is_ready);
+    const std::string pid = program.pid();
+    Outcome dumped = hak_test::run({"criu", "dump", "-t", pid, "-D", images});
+    if (!with && !dumped.exited_with(0)) GTEST_SKIP() << "criu cannot do it without hakmem: " << dumped.describe();
+    ASSERT_TRUE(dumped.exited_with(0)) << dumped.describe();
+    program.is_gone();
+    const std::string pidfile = directory_ + "/pid";
+    Outcome restored = hak_test::run({"criu", "restore", "-d", "--pidfile", pidfile, "-D", images});
+    ASSERT_TRUE(restored.exited_with(0)) << (with ? "under hakmem: " : "without: ") << restored.describe();
+    kill(std::stoi(pid), SIGUSR1);
+    std::string word;
+    for (int i = 0; i < 200 && word != "whole"; i++, usleep(100000)) std::ifstream(said) >> word;
+    EXPECT_EQ(word, "whole") << (with ? "under hakmem" : "without");
+    unlink(said.c_str());
+    unlink(pidfile.c_str());
+    sizes[with] = take_files(images);
+    rmdir(images.c_str());
   }
   expect_similar(sizes[1], sizes[0]);
 }

@@ -42,32 +42,29 @@ size_t arena_tick(uint64_t now_ms) {
   return (shelved << UNIT_SHIFT) + paid + tally_add(TALLY_AGED, purged);
 }
 
-/* false: the gate is shut. `others_purge`: whether a purge by another thread goes on. `over`: units that are dirty
- * beyond the share that is kept. */
-static bool give_slack(bool *others_purge, size_t *over) {
-  if (!stock_enter_soon()) return false;
-  stock_give_slack();
-  *others_purge = purging_goes_on();
-  *over = dirty_units() - min_size(dirty_units(), kept_dirty_units());
-  arena_leave();
-  return true;
-}
-
 /* How much a free gives back that has freed `own_units`, where nobody else is at it: 4 MiB more, or, of much that is
  * too much, up to 6 MiB in all, which takes about half a millisecond. Most of a program's frees end in magazines, so
- * those that come here may be the last for long. */
+ * those that come here may be the last for long. Where somebody attends they are not, and it is 2 MiB more. */
 static size_t alone(size_t own_units, size_t over) {
+  if (kept_lets_fallen_stay()) return own_units + PURGE_UNITS;
   return max_size(own_units + 2 * PURGE_UNITS, min_size(3 * PURGE_UNITS, over / 4));
+}
+
+/* What is kept shrinks by an eighth of what was freed. Who comes by while another thread gives back what it has freed
+ * does no more than that: the rest is that one's. Returns 0 where the gate is shut. */
+static size_t most_relieved(size_t freed_units) {
+  if (!stock_enter_soon()) return 0;
+  stock_give_slack();
+  size_t own_units = freed_units + freed_units / 8, over = dirty_units() - min_size(dirty_units(), kept_dirty_units()),
+         most = purging_goes_on() ? own_units : alone(own_units, over);
+  arena_leave();
+  return most;
 }
 
 size_t arena_relieve_now(size_t freed_units) {
   enum { ROWS_MOST = 64 };
-  bool others_purge;
-  size_t over;
-  if (!arena_is_ready() || !give_slack(&others_purge, &over)) return 0;
-  /* What is kept shrinks by an eighth of what was freed. Who comes by while another thread gives back what it
-   * has freed does no more than that: the rest is that one's. */
-  size_t own_units = freed_units + freed_units / 8, most = others_purge ? own_units : alone(own_units, over);
+  if (!arena_is_ready()) return 0;
+  size_t most = most_relieved(freed_units);
   /* Slabs that became free in no order lie apart. */
   size_t calls = PURGE_CALLS + min_size(freed_units, ROWS_MOST) + freed_units / PURGE_UNITS * 8;
   if (most == 0) return 0;

@@ -19,8 +19,8 @@ HAK_C_BEGIN
 /* Those that are older than a second, 2 MiB at the most, and some of what is owed; what has lain on the shelf
  * for a quarter of a second leaves it, and counts as well. Cheap when there is nothing to do. */
 size_t arena_tick(uint64_t now_ms);
-/* What is dirty beyond the share that is kept: as much as the caller has just freed, an eighth more, and 4 MiB,
- * or 6 MiB in all where much is, if no other thread is purging. */
+/* What is dirty beyond the share that is kept: as much as the caller has just freed, an eighth more, and, if no other
+ * thread is purging, 2 MiB where a thread attends, else 4 MiB, or 6 MiB in all where much is. */
 size_t arena_relieve_now(size_t freed_units);
 HAK_INLINE void arena_relieve(size_t freed_units) {
   if (HAK_UNLIKELY(atomic32_load_relaxed(&arena_is_strained) != 0)) arena_relieve_now(freed_units);

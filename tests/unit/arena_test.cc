@@ -443,6 +443,22 @@ TEST_F(Arena, WhoFreesBesideAnothersPurgePurgesNoMoreThanItsOwnShare) {
   purge_dirty();
 }
 
+/* The thread that attends goes on with the rest, and a call for a small block need not pay for others' large one. */
+TEST_F(Arena, WhoFreesWhereAThreadAttendsGivesLessBack) {
+  constexpr size_t kFreed = 16, kShare = kFreed + kFreed / 8;
+  purge_dirty();
+  std::vector<unit_t> runs;
+  for (int i = 0; i < 40; i++) runs.push_back(take(ZONE_HUGE, SUPERSLAB_UNITS));
+  for (unit_t run : runs) give(run);
+  const uint64_t later_ms = os_now_ms() + 60000;
+  for (int i = 0; i < 4; i++) arena_tick(later_ms + i * 1000); /* what was in use is not lately any more */
+  arena_attend(true);
+  EXPECT_EQ(arena_relieve_now(kFreed), (kShare + SUPERSLAB_UNITS) * UNIT_BYTES);
+  arena_attend(false);
+  EXPECT_EQ(arena_relieve_now(kFreed), 3 * SUPERSLAB_UNITS * UNIT_BYTES) << "nobody does";
+  purge_dirty();
+}
+
 /* The system has unmapped what it was to map anew. Here it has not, so that the rest can be given back. */
 TEST_F(Arena, WhatIsLostWhenItIsPurgedStaysOutOfUse) {
   purge_dirty();

@@ -86,10 +86,11 @@ static bool stays_or_goes_home(heap_t *heap, unsigned size_class, void *block, u
 }
 
 /* Units of slabs for which this free gives memory back: as much as an overflow frees. Many may have gone at refills,
- * which give nothing back; the frees that follow do it by and by. */
+ * which give nothing back; the frees that follow do it by and by, for half of what is left each time, as the arena
+ * has others for some of it by then. */
 static size_t take_released(owner_t *owner) {
   uint32_t units = (uint32_t)min_size(owner->released_units, FLUSH_BYTES >> UNIT_SHIFT);
-  owner->released_units -= units;
+  owner->released_units = (owner->released_units - units) / 2;
   return units;
 }
 

@@ -11,9 +11,9 @@
  * Each scenario is a file in latency/, and says what exactly it does.
  *
  * The figure is the worst processor time of one call, so that other programs on
- * the machine cannot be blamed on the allocator; for foreign_purge it is that and
- * the time asleep (stall_us), since what the caller suffers there is a lock that
- * another one holds, and so for lock; for large_churn it is the processor time per operation.
+ * the machine cannot be blamed on the allocator; for foreign_purge and lock it is
+ * that and the time asleep (stall_us), since what the caller suffers there is a lock
+ * that another one holds; for large_churn it is the processor time per operation.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-typedef struct {
-  bool by_depot;       /* as many as it has room for */
-  uint32_t most_units; /* of slabs that become free by those that go home */
+typedef enum {
+  ALL_HOME,
+  SOME_HOME,     /* until slabs of FLUSH_BYTES have become free */
+  BY_DEPOT_FIRST /* as many as it has room for; of the others some home */
 } way_t;
 
 HAK_INLINE size_t flush(heap_t *heap, unsigned size_class, size_t count, way_t way) {
@@ -17,9 +18,11 @@ HAK_INLINE size_t flush(heap_t *heap, unsigned size_class, size_t count, way_t w
   count = min_size(count, held);
   if (count == 0) return 0;
   void **slots = magazine_slots(heap, size_class);
-  size_t sent = way.by_depot ? batch_send(&heap->owner, size_class, slots + 1, count) : 0;
-  if (sent < count)
-    count = sent + batch_flush_some(&heap->owner, size_class, slots + 1 + sent, count - sent, way.most_units);
+  size_t sent = way == BY_DEPOT_FIRST ? batch_send(&heap->owner, size_class, slots + 1, count) : 0;
+  if (way == ALL_HOME) batch_flush(&heap->owner, size_class, slots + 1, count);
+  else if (sent < count)
+    count = sent +
+            batch_flush_some(&heap->owner, size_class, slots + 1 + sent, count - sent, FLUSH_BYTES >> UNIT_SHIFT);
   memmove(slots + 1, slots + 1 + count, (held - count) * sizeof *slots);
   heap->top[size_class] = slots + held - count;
   return count * capacity_block_cost(size_class);
@@ -36,18 +39,16 @@ static HAK_COLD size_t flush_sampled(heap_t *heap, unsigned size_class, size_t c
 }
 
 size_t unload(heap_t *heap, unsigned size_class, size_t count) {
-  const way_t home = {.most_units = UINT32_MAX};
-  return sample_may_be_on(heap) ? flush_sampled(heap, size_class, count, home) : flush(heap, size_class, count, home);
+  return sample_may_be_on(heap) ? flush_sampled(heap, size_class, count, ALL_HOME)
+                                : flush(heap, size_class, count, ALL_HOME);
 }
 
 HAK_NOINLINE void unload_some(heap_t *heap, unsigned size_class, size_t count) {
-  const way_t home = {.most_units = FLUSH_BYTES >> UNIT_SHIFT};
-  if (sample_may_be_on(heap)) flush_sampled(heap, size_class, count, home);
-  else flush(heap, size_class, count, home);
+  if (sample_may_be_on(heap)) flush_sampled(heap, size_class, count, SOME_HOME);
+  else flush(heap, size_class, count, SOME_HOME);
 }
 
 HAK_NOINLINE void unload_by_depot(heap_t *heap, unsigned size_class, size_t count) {
-  const way_t way = {.by_depot = true, .most_units = FLUSH_BYTES >> UNIT_SHIFT};
-  if (sample_may_be_on(heap)) flush_sampled(heap, size_class, count, way);
-  else flush(heap, size_class, count, way);
+  if (sample_may_be_on(heap)) flush_sampled(heap, size_class, count, BY_DEPOT_FIRST);
+  else flush(heap, size_class, count, BY_DEPOT_FIRST);
 }

@@ -154,6 +154,12 @@ static region_cache_t **place_in_list(region_t *region, region_cache_t *cache) {
   return *place != NULL ? place : NULL;
 }
 
+/* Nothing of the list points to it any more. Release: pairs with the acquire in unbind. The thread may bind it to
+ * another region now. */
+static void let_go(const region_t *region, region_cache_t *cache) {
+  atomic64_store_release(&cache->handle, cache_unbound(region->number));
+}
+
 static void unlink(region_t *region, region_cache_t *cache) {
   region_cache_t **place = place_in_list(region, cache), *next = cache->next;
   if (region->inherited == cache) region->inherited = next;
@@ -162,8 +168,7 @@ static void unlink(region_t *region, region_cache_t *cache) {
     __atomic_signal_fence(__ATOMIC_RELEASE);
     if (next != NULL) next->previous = cache->previous;
   }
-  /* Release: pairs with the acquire in unbind. The thread may bind it to another region now. */
-  atomic64_store_release(&cache->handle, cache_unbound(region->number));
+  let_go(region, cache);
 }
 
 /* A cache whose region was destroyed meanwhile holds nothing that counts. One of a thread that is gone may have been
@@ -365,8 +370,7 @@ void cache_forsake_all(region_t *region) {
   for (region_cache_t *cache; (cache = region->caches) != NULL;) {
     region->caches = cache->next; /* not by unlink: the `previous` of one behind a parent's is that one */
     __atomic_signal_fence(__ATOMIC_RELEASE);
-    if (!is_parents(cache->thread, cache->forks))
-      atomic64_store_release(&cache->handle, cache_unbound(region->number)); /* as in unlink */
+    if (!is_parents(cache->thread, cache->forks)) let_go(region, cache);
   }
   region->inherited = NULL;
 }

@@ -168,9 +168,9 @@ region_result_t region_try_alloc(uint64_t handle, size_t bytes, size_t alignment
     return alloc_lone(handle, bytes, alignment, zeroed, block);
   }
   region_result_t result = alloc_class(handle, size_class, block);
-  /* Where there is no room for a slab of several units, there may be for the block alone. */
-  if ((result == REGION_AT_LIMIT || result == REGION_NO_MEMORY) && size_classes[size_class].slab_units > 1 &&
-      alignment <= UNIT_BYTES)
+  /* Where there is no room for a slab of several units, there may be for the block alone, which begins with a unit:
+   * a class has no greater alignment. */
+  if ((result == REGION_AT_LIMIT || result == REGION_NO_MEMORY) && size_classes[size_class].slab_units > 1)
     return alloc_lone(handle, bytes, 1, zeroed, block);
   if (zeroed && *block != NULL) memset(*block, 0, bytes);
   return result;

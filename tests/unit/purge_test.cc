@@ -401,7 +401,6 @@ TEST(SurplusAndDirty, WhatRefillsHaveMadeEmptyGoesByAndBy) {
   EXPECT_GT(at_first, HAK_MIB(32)) << "or there was nothing to give back";
   EXPECT_LE(most, HAK_MIB(8)) << "by one free";
   EXPECT_LE(before, (kept_dirty_units() << UNIT_SHIFT) + HAK_MIB(6)) << "after " << frees;
-  other.detach();
 }
 
 /* Free pages between live blocks count, as dirty memory does, and the latter stays first. */

@@ -908,7 +908,6 @@ TEST_F(Region, AChildDestroysWhatItsParentsThreadsHaveUsedLast) {
   other.run([&] { put(take(handle, 64)); });
   expect_in_child([&] {
     alarm(20); /* instead of going round and round */
-    registry_after_fork();
     region_t *region = registry_record(region_number(handle));
     region_cache_t *mine = cache_at(region_number(handle));
     CHILD_EXPECT(region->caches != mine && mine->previous != nullptr);

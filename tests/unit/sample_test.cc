@@ -536,8 +536,7 @@ TEST(SampleFork, WhoForksDoesNotWaitForAThreadThatWaitsForIt) {
 #if defined(HAK_TEST_NO_LIMITS)
   GTEST_SKIP() << "sanitizers and emulators start no threads in a child of a process with several";
 #endif
-  pid_t child = fork();
-  if (child == 0) {
+  const hak_test::Outcome outcome = hak_test::in_child([] {
     alarm(10);
     arena_ready();
     hak_gate_t *const gates[] = {&metadata_gate};
@@ -547,9 +546,7 @@ TEST(SampleFork, WhoForksDoesNotWaitForAThreadThatWaitsForIt) {
     record_prepare();
     gates_open(gates, 1);
     other.join();
-    _exit(record_prepare() ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return record_prepare() ? 0 : 1;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
 }

@@ -8,6 +8,7 @@
 #include "scenarios.h"
 
 static meter_t **meters;
+static latency_step_t *between;
 
 static void setup(bench_worker_t *worker) { meters[worker->index] = meter_new(); }
 
@@ -16,13 +17,15 @@ static uint64_t work(bench_worker_t *worker) {
   uint64_t ops = 0;
   do {
     for (unsigned i = 0; i < 64; i++) meter_end(meter, meter_begin(meter));
+    if (between) between(meter, ops);
     ops += 64;
   } while (bench_more(worker, ops));
   return ops;
 }
 
-meter_t *latency_nothing(void) {
+meter_t *latency_nothing_but(latency_step_t *step) {
   bench_free(bench_alloc(latency.min_bytes, bench_args.verify), bench_args.verify); /* who would have answered */
+  between = step;
   meters = bench_pages(latency.threads * sizeof *meters);
   bench_plan_t plan = {.setup = setup, .work = work};
   bench_put_outcome(bench_run(&plan, (unsigned)latency.threads));
@@ -34,3 +37,5 @@ meter_t *latency_nothing(void) {
   bench_pages_drop(meters, latency.threads * sizeof *meters);
   return sum;
 }
+
+meter_t *latency_nothing(void) { return latency_nothing_but(NULL); }

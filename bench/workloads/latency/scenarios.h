@@ -30,6 +30,10 @@ meter_t *latency_large_churn(void);
 meter_t *latency_nothing(void);
 meter_t *latency_lock(void);
 
+/* `nothing`, but for what a step does and times: called after each 64 calls, with the number of those before. */
+typedef void latency_step_t(meter_t *meter, uint64_t ops);
+meter_t *latency_nothing_but(latency_step_t *step);
+
 /* sem_wait that signals do not end. */
 void latency_wait(sem_t *semaphore);
 

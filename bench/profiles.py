@@ -5,8 +5,8 @@ Usage: profiles.py LIBHAKMEM.so DIRECTORY_OF_WORKLOADS [ROUNDS]
 
 The settings take turns, so that the machine's other work meets all alike. Of each row the least
 processor time counts, and the median of the mean resident memory, which is looked at every two
-milliseconds. The last rows are a Python program that fills 50 MB, drops it, and does little for a while,
-six times.
+milliseconds. After the workloads come programs of a few MiB; the last rows are a Python program that fills 50 MB,
+drops it, and does little for a while, six times.
 
 SPDX-License-Identifier: MIT
 """
@@ -22,7 +22,9 @@ ROWS = [
     "random_mixed --slots 8192 --ops 2000000", "random_mixed --slots 8192 --threads 8 --ops 1000000",
     "comprehensive --ops 1000000", "pairs --family large --batch 8 --ops 10000000",
     "scenarios --scenario mixed --ops 3000000", "server_stress --threads 8 --ops 1000000",
-    "fragmentation --live 32M", "memory_after_peak --total 64M", "idle_threads --threads 200"]
+    "fragmentation --live 32M", "memory_after_peak --total 64M", "idle_threads --threads 200", "big_churn --ops 80"]
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+PYTHON_ROWS = ["dicts.py 900", "objects.py 35"]
 BURSTS = """
 import sys, threading, time
 threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
@@ -57,6 +59,7 @@ def main():
     library, workloads = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
     rows = [(row, [str(workloads / row.split()[0])] + row.split()[1:]) for row in ROWS]
+    rows += [(f"python3 {row}", ["/usr/bin/python3", str(PROGRAMS / row.split()[0]), row.split()[1]]) for row in PYTHON_ROWS]
     rows += [(f"bursts, {pause} s apart", ["/usr/bin/python3", "-c", BURSTS, pause]) for pause in ("0.5", "1.5")]
     print("| row | memory: time | resident | speed: time | resident |\n|---|---:|---:|---:|---:|")
     for name, command in rows:

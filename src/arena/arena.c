@@ -9,6 +9,7 @@
 #include "dense.h"
 #include "dirty.h"
 #include "drop.h"
+#include "huge_credit.h"
 #include "invariants.h"
 #include "kept.h"
 #include "metadata.h"
@@ -40,6 +41,7 @@ bool arena_ready(void) {
   bool ready = atomic32_load_relaxed(&arena_has_window) || map_init();
   if (ready && !atomic32_load_relaxed(&arena_has_window)) {
     zones_prepare(zone_kinds);
+    huge_credit_begin(profile_scale.trusted_bytes);
     atomic32_store_release(&arena_has_window, 1);
   }
   gate_leave(&arena_gate);

@@ -2,6 +2,7 @@
 #include "dense.h"
 
 #include "../support/limit.h"
+#include "../support/profile.h"
 #include "huge_credit.h"
 #include "pages.h"
 #include "zone.h"
@@ -22,6 +23,8 @@ enum {
  * what they save is too little to be measured. The second is for a heap that is wide blocks in the main: there
  * is little of such, and a witness tells of the blocks themselves. */
 static const size_t from_bytes = HAK_MIB(64), wide_from_bytes = HAK_MIB(16);
+/* Of what the profile trusts unseen: most programs never need more, and then a huge page would be all they have. */
+static const size_t trusted_from_bytes = HAK_MIB(1);
 
 /* Relaxed: sums of what threads report, looked at as an estimate; with nothing beside them that is only read. */
 static struct {
@@ -107,8 +110,13 @@ static bool blocks_are_wide(size_t used_units) {
   return dense_wide_units() >= used_units / (is_small(used_units) ? 2 : 8);
 }
 
+static bool is_trusted(size_t used_units) {
+  size_t used_bytes = used_units << UNIT_SHIFT;
+  return used_bytes >= trusted_from_bytes && used_bytes < profile_scale.trusted_bytes;
+}
+
 static bool counts_credit(size_t used_units) {
-  return used_units << UNIT_SHIFT >= wide_from_bytes && blocks_are_wide(used_units);
+  return used_units << UNIT_SHIFT >= wide_from_bytes && blocks_are_wide(used_units) && !is_trusted(used_units);
 }
 
 /* Where there are more huge blocks than all of these, what is known of them holds for the few wide ones beside them. */
@@ -155,6 +163,7 @@ size_t dense_step_units(size_t step_units, size_t used_units) {
 
 bool dense_wants_huge_pages(unit_t first, size_t units, size_t used_units) {
   size_t used_bytes = used_units << UNIT_SHIFT;
+  if (is_trusted(used_units)) return limit_allows_huge_pages(units << UNIT_SHIFT);
   if (!slabs_are_dense((int64_t)used_bytes)) return false;
   bool is_wide = blocks_are_wide(used_units);
   if (used_bytes >= (is_wide ? wide_from_bytes : from_bytes))

@@ -12,6 +12,8 @@
  * be large. Huge blocks earn theirs in the same way (huge_pages.h), and what they have earned (huge_credit.h)
  * serves a few wide ones beside them, too.
  *
+ * What the profile trusts (profile.h) gets them unseen, from 1 MiB on.
+ *
  * SPDX-License-Identifier: MIT
  */
 #ifndef HAK_DENSE_H

@@ -13,6 +13,8 @@
 
 HAK_C_BEGIN
 
+/* So much is trusted unseen. Before there is a second thread. */
+void huge_credit_begin(size_t bytes);
 /* So many SuperSlabs were seen in use: from now on there is credit for eight times as many, or what there was
  * if that is more. Not added up: what a program once did is worth no more for having been seen often. */
 void huge_credit_earn(size_t superslabs);

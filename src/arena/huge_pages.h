@@ -7,7 +7,8 @@
  * resident. So a block without huge pages that turns out to be dense is credit for others, of eight times its
  * size together; one that is sparse takes all credit away. Where many in a row were sparse, one of some is
  * looked at. When credit is used up, the next block goes without again and shows what the program does now.
- * What is resident without need is never more than eight times what was once seen in use, and mostly nothing.
+ * What is resident without need is never more than eight times what was once seen in use, or than what the profile
+ * trusts unseen, and mostly nothing.
  *
  * Of a SuperSlab in which a block ends, half may be resident without need while the block lives.
  * Where up to half of one is resident in small pages, from an earlier use, they go back for a huge

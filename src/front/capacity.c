@@ -2,6 +2,7 @@
 #include "capacity.h"
 
 #include "../support/limit.h"
+#include "../support/profile.h"
 
 /* Near a limit: for the first capacities of small blocks. */
 static const size_t budget_near_limit = HAK_KIB(64);
@@ -18,8 +19,9 @@ size_t capacity_budget(size_t threads, bool is_attended) {
 size_t capacity_small(size_t out_bytes) { return max_size(4 * out_bytes, SMALL_FLOOR_BYTES); }
 
 size_t capacity_large_floor(size_t threads, size_t others_bytes) {
-  size_t left = LARGE_FLOOR_BYTES - min_size(others_bytes, LARGE_FLOOR_BYTES);
-  return max_size(left, max_size(LARGE_FLOOR_BYTES / max_size(threads, 1), LARGE_FLOOR_LEAST_BYTES));
+  size_t floor = max_size(LARGE_FLOOR_BYTES, profile_scale.trusted_bytes);
+  size_t left = floor - min_size(others_bytes, floor);
+  return max_size(left, max_size(floor / max_size(threads, 1), LARGE_FLOOR_LEAST_BYTES));
 }
 
 size_t capacity_large(size_t wide_bytes, size_t others_bytes, size_t floor_bytes, unsigned looked_at,

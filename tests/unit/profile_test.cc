@@ -1,6 +1,8 @@
 /* HAKMEM_PROFILE and HAKMEM_INT=off: what they change, by counts. SPDX-License-Identifier: MIT */
 #include "layers.h"
 
+#include <arena/dense.h>
+#include <arena/huge.h>
 #include <front/bell.h>
 #include "support/child.h"
 
@@ -65,6 +67,50 @@ TEST(Profile, ScalesHowLongWhatWasReusedIsRemembered) {
     REQUIRE(keep > 4 || arena_usage().dirty <= HAK_MIB(1) / 4 * keep + HAK_MIB(200) / 8 + UNIT_BYTES);
     return 0;
   });
+}
+
+TEST(Profile, SpeedTrustsHeapsThatAreNotLargeYet) {
+  with_each([](std::size_t, std::size_t keep) {
+    const bool trusts = keep > 4;
+    const auto gets_them = [](std::size_t used_bytes) {
+      return dense_wants_huge_pages(the_map.zone_first[ZONE_SMALL], SUPERSLAB_UNITS, used_bytes >> UNIT_SHIFT);
+    };
+    dense_note_free_in_slabs(HAK_MIB(60)), dense_note_unfilled(HAK_MIB(60) >> UNIT_SHIFT);
+    REQUIRE(!gets_them(HAK_MIB(1) - UNIT_BYTES));
+    REQUIRE(gets_them(HAK_MIB(1)) == trusts);
+    REQUIRE(gets_them(HAK_MIB(64) - UNIT_BYTES) == trusts);
+    REQUIRE(!gets_them(HAK_MIB(64)));
+    return 0;
+  });
+}
+
+/* Of wide blocks nobody is asked to be a witness there. */
+TEST(Profile, SpeedAsksNoWitnessOfThem) {
+  with_each([](std::size_t, std::size_t keep) {
+    constexpr std::size_t kUsed = HAK_MIB(32) >> UNIT_SHIFT, kStep = 8 * SUPERSLAB_UNITS;
+    dense_note_wide(kUsed);
+    REQUIRE(dense_step_units(kStep, kUsed) == (keep > 4 ? kStep : 4 * SUPERSLAB_UNITS));
+    REQUIRE(dense_wants_huge_pages(the_map.zone_first[ZONE_SMALL], kStep, kUsed) == (keep > 4));
+    return 0;
+  });
+}
+
+TEST(Profile, MagazinesOfLargeBlocksHaveRoomForWhatIsTrusted) {
+  with_each([](std::size_t, std::size_t keep) {
+    REQUIRE(capacity_large_floor(1, 0) == (keep > 4 ? HAK_MIB(64) : LARGE_FLOOR_BYTES));
+    REQUIRE(capacity_large_floor(4, HAK_MIB(60)) == (keep > 4 ? HAK_MIB(16) : HAK_MIB(1)));
+    return 0;
+  });
+}
+
+TEST(Profile, SpeedTrustsTheFirstHugeBlocks) {
+  for (const std::size_t mib : {64, 66}) {
+    with_each([mib](std::size_t, std::size_t keep) {
+      void *block = huge_alloc(mib << 20, OS_HUGE_PAGE_BYTES, false);
+      REQUIRE(map_wants_huge_page(map_unit_of(block) / SUPERSLAB_UNITS) == (keep > 4 && mib == 64));
+      return 0;
+    });
+  }
 }
 
 TEST(Profile, ScalesHowLongItWaits) {

@@ -173,21 +173,22 @@ class Ledger(unittest.TestCase):
 
 class Plan(unittest.TestCase):
     KINDS = [plan.KILL, "pause", "limit-data", "bgsave"]
+    FATAL = [plan.KILL, "limit-data"]
 
     def test_it_is_the_seeds_alone(self):
-        first, again, other = (repr(plan.events(seed, "redis", self.KINDS, 50)) for seed in (7, 7, 8))
+        first, again, other = (repr(plan.events(seed, "redis", self.KINDS, self.FATAL, 50)) for seed in (7, 7, 8))
         self.assertEqual(first, again)
         self.assertNotEqual(first, other)
 
-    def test_every_kind_comes_and_nobody_is_killed_in_the_last_third(self):
+    def test_every_kind_comes_and_no_life_ends_in_the_last_third(self):
         for seed in range(50):
-            planned = plan.events(seed, "redis", self.KINDS, 40)
+            planned = plan.events(seed, "redis", self.KINDS, self.FATAL, 40)
             self.assertEqual({event.kind for event in planned}, set(self.KINDS))
-            self.assertTrue(all(event.at < 2 / 3 for event in planned if event.kind == plan.KILL))
+            self.assertTrue(all(event.at < 2 / 3 for event in planned if event.kind in self.FATAL))
             self.assertEqual(planned, sorted(planned, key=lambda event: event.at))
 
     def test_a_server_that_can_only_be_killed(self):
-        self.assertTrue(all(event.at < 2 / 3 for event in plan.events(1, "x", [plan.KILL], 30)))
+        self.assertTrue(all(event.at < 2 / 3 for event in plan.events(1, "x", [plan.KILL], [plan.KILL], 30)))
 
 
 class Files(unittest.TestCase):

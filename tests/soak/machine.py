@@ -78,7 +78,7 @@ class Machine:
         self.draw = plan.generator(seed, "machine")
         self.huge_pages, self.neighbour = HugePages(), Neighbour()
         kinds = [] if calm else ["neighbour"] + (["huge-pages"] if self.huge_pages.writable else [])
-        self.planned = plan.events(seed, "machine", kinds, max(2, int(seconds / 45))) if kinds else []
+        self.planned = plan.events(seed, "machine", kinds, (), max(2, int(seconds / 45))) if kinds else []
         self.seconds, self.seen, self._leaves = seconds, [], None
 
     def step(self, now):

@@ -13,6 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "programs"))
 import harness  # noqa: E402  (needs the path)
+import plan  # noqa: E402
 import record  # noqa: E402
 import wire  # noqa: E402
 
@@ -47,6 +48,7 @@ class Member:
 
     name = ""
     kinds = []  # of events that it can stand
+    fatal = [plan.KILL]  # those of them that end a life
     workers_are_server = False  # whether its children's memory counts as its own
 
     def __init__(self, runner, draw, plant):

@@ -1,7 +1,7 @@
 """Which events hit a server, and when: all of it follows from the seed.
 
 An event's time is a fraction of the run. The kinds are dealt like cards, so
-that each comes as often as the others. In the last third no server is killed:
+that each comes as often as the others. In the last third nothing ends a server:
 one life of that length at least shows whether memory creeps up.
 
 SPDX-License-Identifier: MIT
@@ -25,18 +25,18 @@ def generator(seed, *path):
     return random.Random(":".join(str(part) for part in (seed, *path)))
 
 
-def events(seed, name, kinds, count):
-    """`count` events, in order, of the kinds that the server called `name` can stand."""
+def events(seed, name, kinds, fatal, count):
+    """`count` events, in order, of the kinds that the server called `name` can stand; `fatal` ones end a life of it."""
     draw = generator(seed, name, "events")
     times = sorted(draw.uniform(0.05, 0.97) for _ in range(count))
     planned, deck = [], []
     for at in times:
         if not deck:
             deck = draw.sample(kinds, len(kinds))
-        # A kill that comes too late goes back below the deck.
-        kind = next((kind for kind in deck if kind != KILL or at < 2 / 3), None)
+        # One that ends a life and comes too late goes back below the deck.
+        kind = next((kind for kind in deck if kind not in fatal or at < 2 / 3), None)
         if kind is None:
-            deck = [kind for kind in draw.sample(kinds, len(kinds)) if kind != KILL] or [None]
+            deck = [kind for kind in draw.sample(kinds, len(kinds)) if kind not in fatal] or [None]
             kind = deck[0]
         if kind is None:
             continue

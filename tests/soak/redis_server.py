@@ -35,6 +35,7 @@ def value_of(key, version):
 class Redis(member.Member):
     name = "redis"
     kinds = [plan.KILL, "pause", "bgsave", "rewrite", "limit-data", "limit-address-space"]
+    fatal = [plan.KILL, "limit-data", "limit-address-space"]  # it ends itself when malloc gives it nothing
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

@@ -46,7 +46,7 @@ def soak(options, names, library):
         for name in names:
             clock = drive.Counted(options.steps) if options.steps else drive.Timed(seconds, begin)
             count = max(2, int(options.steps / STEPS_PER_EVENT if options.steps else seconds / SECONDS_PER_EVENT))
-            planned = plan.events(options.seed, name, SERVERS[name].kinds, count)
+            planned = plan.events(options.seed, name, SERVERS[name].kinds, SERVERS[name].fatal, count)
             ours, theirs = context.Pipe(duplex=False)
             process = context.Process(target=drive.drive, args=(
                 SERVERS[name], options.seed, library, clock, planned, options.plant, options.looks, theirs))

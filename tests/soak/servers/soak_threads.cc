@@ -25,7 +25,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <system_error>
+#include <exception>
 #include <thread>
 
 namespace {
@@ -124,8 +124,8 @@ int main(int argc, char **argv) {
     if (connection < 0) continue;
     try {
       std::thread(serve, connection).detach();
-    } catch (const std::system_error &) {
-      close(connection); /* no room for a thread: the client may come again */
+    } catch (const std::exception &) {
+      close(connection); /* no thread (system_error), or no memory for what it is told (bad_alloc): come again */
     }
   }
 }

@@ -14,7 +14,7 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <system_error>
+#include <exception>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -133,8 +133,8 @@ void helpers(Random &random) {
           damage = found.what();
         }
       });
-    } catch (const std::system_error &) {
-      short_of_memory = true; /* no room for a thread */
+    } catch (const std::exception &) {
+      short_of_memory = true; /* no thread (system_error), or no memory for what it is told (bad_alloc) */
     }
   }
   for (std::thread &thread : threads) thread.join();

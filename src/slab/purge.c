@@ -105,6 +105,14 @@ size_t purge_pages(owner_t *owner, size_t *keep) {
   return purged;
 }
 
+/* Where there are huge pages a fuller one has little to gain, and those to lose. */
+static bool is_worth_purging(unit_t slab) {
+  const unit_record_t *r = map_record(slab);
+  return slab_is_half_free(slab) ||
+         (!map_wants_huge_page(slab / SUPERSLAB_UNITS) &&
+          r->slab.free_count * size_classes[r->slab.size_class].block_bytes >= os_page_bytes());
+}
+
 /* What lies in a slab that nothing was taken from or put into between two rounds.
  * Returns the calls to the system that it took, 1 at least for what takes as long. */
 static size_t look(owner_t *owner, unit_t slab) {
@@ -112,10 +120,9 @@ static size_t look(owner_t *owner, unit_t slab) {
   unit_record_t *r = map_record(slab);
   unsigned looks = r->slab.idle_looks & ~(unsigned)(SLAB_PASSED | SLAB_PURGED | SLAB_ROUNDS);
   if (looks == PURGE_AT) return 0;
+  if (looks + 1 == PURGE_AT && !is_worth_purging(slab)) return 0; /* yet: a neighbour may end its huge page */
   r->slab.idle_looks++;
   if (looks + 1 < PURGE_AT) return 0;
-  /* Of fuller ones there is little to gain, and there are huge pages to lose. */
-  if (!slab_is_half_free(slab)) return 0;
   if (slab_is_empty(slab)) {
     slab_release(owner, slab);
     return 1;
@@ -160,7 +167,7 @@ void purge_unused(owner_t *owner, size_t most) {
     unit_t slab = owner->next_look;
     if (slab != 0) {
       owner->next_look = map_record(slab)->slab.next;
-      if (slab_is_half_free(slab)) cost += purge_slab(owner, slab, TALLY_TRIMMED, NULL);
+      if (is_worth_purging(slab)) cost += purge_slab(owner, slab, TALLY_TRIMMED, NULL);
     } else if (owner->look_class != 0) {
       look_at_next_class(owner);
     } else {

@@ -25,13 +25,13 @@ size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason, uint16_t *pieces)
 /* Of slab.idle_looks, beside its number: rounds of surplus.c since a block was taken or put. */
 enum { SLAB_ROUND = 0x08, SLAB_ROUNDS = 2 * SLAB_ROUND };
 
-/* The same for all with half of their blocks free, to the number of `most` slabs and calls to
- * the system together; the next call goes on where this one stopped. */
+/* The same for all slabs with half of their blocks free, and for fuller ones that no huge page is asked for, to the
+ * number of `most` slabs and calls to the system together; the next call goes on where this one stopped. */
 void purge_unused(owner_t *owner, size_t most);
 
 /* Gives back what lies in slabs that nobody took a block from, or put one into, for
  * half a second or a whole one: empty slabs whole, and the free pages of those with half of
- * their blocks free. A part at a time: makes about `most_calls` calls to the system at the
+ * their blocks free, or without a huge page. A part at a time: makes about `most_calls` calls to the system at the
  * most; rounds over all slabs begin half a second apart. Returns how many slabs it worked on. */
 size_t purge_idle_step(owner_t *owner, uint64_t now_ms, size_t most_calls);
 enum { PURGE_STEP_CALLS = 64 }; /* some tenths of a millisecond */

@@ -104,13 +104,12 @@ TEST(Profile, MagazinesOfLargeBlocksHaveRoomForWhatIsTrusted) {
 }
 
 TEST(Profile, SpeedTrustsTheFirstHugeBlocks) {
-  for (const std::size_t mib : {64, 66}) {
-    with_each([mib](std::size_t, std::size_t keep) {
-      void *block = huge_alloc(mib << 20, OS_HUGE_PAGE_BYTES, false);
-      REQUIRE(map_wants_huge_page(map_unit_of(block) / SUPERSLAB_UNITS) == (keep > 4 && mib == 64));
-      return 0;
-    });
-  }
+  const auto gets_them = [](std::size_t bytes) {
+    return map_wants_huge_page(map_unit_of(huge_alloc(bytes, OS_HUGE_PAGE_BYTES, false)) / SUPERSLAB_UNITS);
+  };
+  with("HAKMEM_PROFILE=balanced", [&] { return gets_them(HAK_MIB(64)) ? 1 : 0; });
+  with("HAKMEM_PROFILE=speed", [&] { return gets_them(HAK_MIB(64)) ? 0 : 1; });
+  with("HAKMEM_PROFILE=speed", [&] { return gets_them(HAK_MIB(66)) ? 1 : 0; });
 }
 
 TEST(Profile, ScalesHowLongItWaits) {

@@ -160,11 +160,28 @@ TEST_F(PurgeIdle, ASlabInUseIsLeftAlone) {
   EXPECT_EQ(Rounds(1), 1u) << "idle at last";
 }
 
-TEST_F(PurgeIdle, ASlabMostlyInUseIsLeftAlone) {
+TEST_F(PurgeIdle, ASlabMostlyInUseKeepsItsHugePageAsLongAsThereIsOne) {
   Make(2, 1);
-  auto half = std::vector<void *>(kept.begin(), kept.begin() + size_classes[kClass].capacity / 3);
-  kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(half.size()));
-  owner.flush(kClass, half);
+  const std::size_t superslab = slab_of(kept[0]) / SUPERSLAB_UNITS;
+  auto third = std::vector<void *>(kept.begin(), kept.begin() + size_classes[kClass].capacity / 3);
+  kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(third.size()));
+  owner.flush(kClass, third);
+  const std::size_t before = ResidentPages();
+  map_note_huge_page(superslab, true);
+  EXPECT_EQ(Rounds(5), 0u);
+  EXPECT_EQ(ResidentPages(), before);
+  map_note_huge_page(superslab, false);
+  EXPECT_EQ(Rounds(1), 1u);
+  EXPECT_LE(ResidentPages(), before - third.size() * kBytes / os_page_bytes() + 1);
+  EXPECT_EQ(Rounds(3), 0u) << "once is enough";
+}
+
+TEST_F(PurgeIdle, OfASlabWithoutAFreePageNothingIsAsked) {
+  Make(2, 1);
+  std::vector<void *> few;
+  for (std::size_t i = 0; i + 1 < os_page_bytes() / kBytes; i++) few.push_back(kept[3 * i]); /* less than a page */
+  for (void *block : few) kept.erase(std::find(kept.begin(), kept.end(), block));
+  owner.flush(kClass, few);
   EXPECT_EQ(Rounds(5), 0u);
 }
 

@@ -33,6 +33,8 @@ void hak_assert_failed(const char *condition, const char *file, int line) {
 }
 
 void hak_reentered(void) {
-  os_warn("a signal handler has called the allocator and interrupted it: no function of malloc(3) may be called there");
+  os_warn(
+      "the allocator was called where it had been interrupted: no signal handler may call a function of malloc(3) "
+      "or jump out of one, and no thread be cancelled in one");
   abort();
 }

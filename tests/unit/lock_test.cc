@@ -124,7 +124,7 @@ TEST(LockDeathTest, AThreadThatWaitsForItselfIsTold) {
         lock_acquire(&lock);
         lock_acquire(&lock); /* as in a signal handler */
       },
-      "hakmem: a signal handler has called the allocator");
+      "hakmem: the allocator was called where it had been interrupted: no signal handler may");
 }
 
 /* A signal handler forks and the code that it interrupted holds a gate. */

@@ -2,11 +2,14 @@
 //! `hak peers`
 
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
 use anyhow::Result;
 
 use crate::allocators::{self, Known};
 use crate::cli::Peers;
+use crate::failure::{BAD_INPUT, failure};
 use crate::output;
 use crate::report::table;
 use crate::upstream;
@@ -20,7 +23,13 @@ fn shortened(source: &str) -> String {
     source.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
+/// A build tree may lack some of them, but it has to be there.
+fn check(build: &Path) -> Result<()> {
+    fs::read_dir(build).map(drop).map_err(|error| failure(BAD_INPUT, format!("{}: {error}", build.display())))
+}
+
 pub fn run(arguments: &Peers) -> Result<u8> {
+    arguments.build.as_deref().map_or(Ok(()), check)?;
     let known = allocators::known(arguments.build.as_deref());
     let mut table = table::new(&["allocator", "version", "newest upstream", "from", "library"]);
     for one in &known {

@@ -236,6 +236,15 @@ fn peers_lists_what_is_there_and_how_to_get_the_rest() {
         .stdout(contains("glibc").and(contains("missing: mimalloc3")).and(contains("bench/peers/README.md")));
 }
 
+#[test]
+fn peers_of_a_directory_that_is_not_there_are_none() {
+    hak()
+        .args(["peers", "--build", "/nonexistent"])
+        .assert()
+        .code(2)
+        .stderr("hak: /nonexistent: No such file or directory (os error 2)\n");
+}
+
 /// As nohup does it, for a session that ends.
 #[test]
 fn a_signal_that_is_ignored_interrupts_nothing() {

@@ -13,7 +13,7 @@
 
 HAK_C_BEGIN
 
-/* So much is trusted unseen. Before there is a second thread. */
+/* So much is trusted unseen. Once, before anything is earned. */
 void huge_credit_begin(size_t bytes);
 /* So many SuperSlabs were seen in use: from now on there is credit for eight times as many, or what there was
  * if that is more. Not added up: what a program once did is worth no more for having been seen often. */

@@ -107,10 +107,8 @@ size_t purge_pages(owner_t *owner, size_t *keep) {
 
 /* Where there are huge pages a fuller one has little to gain, and those to lose. */
 static bool is_worth_purging(unit_t slab) {
-  const unit_record_t *r = map_record(slab);
   return slab_is_half_free(slab) ||
-         (!map_wants_huge_page(slab / SUPERSLAB_UNITS) &&
-          r->slab.free_count * size_classes[r->slab.size_class].block_bytes >= os_page_bytes());
+         (!map_wants_huge_page(slab / SUPERSLAB_UNITS) && slab_free_bytes(slab) >= (int64_t)os_page_bytes());
 }
 
 /* What lies in a slab that nothing was taken from or put into between two rounds.

@@ -10,10 +10,6 @@
 #include "slab_list.h"
 
 static uint32_t units_of(unit_t slab) { return map_record(slab)->run_units; }
-static int64_t free_bytes_of(unit_t slab) {
-  const unit_record_t *r = map_record(slab);
-  return (int64_t)r->slab.free_count * size_classes[r->slab.size_class].block_bytes;
-}
 static int64_t bytes_of(unit_t slab) {
   const unit_record_t *r = map_record(slab);
   return (int64_t)r->slab.capacity * size_classes[r->slab.size_class].block_bytes;
@@ -137,7 +133,7 @@ unit_t slab_add(owner_t *owner, unsigned size_class) {
   slab_enlist(owner, slab);
   note_made(owner, units_of(slab));
   owner->empty_units += units_of(slab);
-  int64_t bytes = free_bytes_of(slab);
+  int64_t bytes = slab_free_bytes(slab);
   owner->slab_bytes += bytes;
   owner->free_bytes += bytes;
   return slab;
@@ -149,7 +145,7 @@ void slab_release(owner_t *owner, unit_t slab) {
   owner->empty_units -= units_of(slab);
   owner->released_units += units_of(slab);
   size_t gone_bytes = map_record(slab)->slab.purged_pages != 0 ? purged_note_released(owner, slab) : 0;
-  int64_t bytes = free_bytes_of(slab);
+  int64_t bytes = slab_free_bytes(slab);
   owner->slab_bytes -= bytes;
   owner->free_bytes -= bytes;
   slab_unmake(slab, size_class);
@@ -288,7 +284,7 @@ void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class
   const size_class_t *c = &size_classes[size_class];
   slab_unlist(from, slab);
   purged_note_moved(from, to, slab);
-  int64_t free_bytes = free_bytes_of(slab);
+  int64_t free_bytes = slab_free_bytes(slab);
   from->free_bytes -= free_bytes;
   to->free_bytes += free_bytes;
   from->slab_bytes -= bytes_of(slab);
@@ -302,6 +298,10 @@ void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class
   slab_enlist(to, slab);
 }
 
+int64_t slab_free_bytes(unit_t slab) {
+  const unit_record_t *r = map_record(slab);
+  return (int64_t)r->slab.free_count * size_classes[r->slab.size_class].block_bytes;
+}
 bool slab_is_half_free(unit_t slab) { return map_record(slab)->slab.free_count >= map_record(slab)->slab.capacity / 2; }
 
 bool slab_is_hardly_used(unit_t slab) {

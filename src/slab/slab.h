@@ -71,6 +71,7 @@ void slab_hand_over(owner_t *from, owner_t *to, unit_t slab, unsigned size_class
  * changes hands. */
 bool slab_is_hardly_used(unit_t slab);
 bool slab_is_half_free(unit_t slab);
+int64_t slab_free_bytes(unit_t slab);
 
 /* The first unit of the slab that a unit of that class belongs to: slabs of
  * several blocks are aligned to their length. */

@@ -33,7 +33,7 @@ void slab_check(const owner_t *owner) {
       HAK_CHECK(!slab_is_empty(slab) || r->slab.next == 0 || slab_is_empty(r->slab.next)); /* those are the last */
       if (slab_is_empty(slab)) empty_units += r->run_units;
       slab_bytes += (int64_t)r->slab.capacity * size_classes[c].block_bytes;
-      free_bytes += (int64_t)r->slab.free_count * size_classes[c].block_bytes;
+      free_bytes += slab_free_bytes(slab);
       purged_bytes += (int64_t)(r->slab.purged_pages * os_page_bytes());
       if (r->slab.purged_pages != 0) tail_bytes += (int64_t)size_class_tail_bytes(&size_classes[c]);
     }

@@ -24,8 +24,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <string>
 #include <exception>
+#include <string>
 #include <thread>
 
 namespace {

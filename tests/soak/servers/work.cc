@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include <deque>
+#include <exception>
 #include <list>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <exception>
 #include <thread>
 #include <unordered_map>
 #include <vector>

@@ -158,7 +158,8 @@ HAK_PUBLIC void hak_thread_flush(void) HAK_NOEXCEPT;
 /* For a thread that is about to wait for long, and knows it: an event loop, a member of a pool of threads. What
  * it holds and does not use is given back now: its caches are emptied to the last block and their room is
  * returned, frees of other threads' blocks that it has collected are delivered, pages that lie wholly in free
- * blocks of half-free slabs go to the system, slabs of which three quarters are free to other threads, and free
+ * blocks go to the system, but for those of slabs that are mostly in use where huge pages are asked for, slabs of
+ * which three quarters are free to other threads, and free
  * memory of the heap to the system as far as there is more than the share that is kept: as much as the call has
  * freed and 2 MiB more, or, by the only thread there is, whatever there is, but 18 MiB at the most: of more
  * than that the rest at the next call, or when it has grown old. Returns how many bytes the thread had in its

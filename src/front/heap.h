@@ -146,7 +146,7 @@ HAK_INLINE void *magazine_pop(heap_t *heap, size_t size_class) { return slots_po
 
 /* The same of a class above tiny: the top is lowered, and then it is looked whether the block is gone. An empty
  * magazine's top stays as it is: it may be everybody's. Relaxed, and with the compiler's order alone: the other
- * side's membarriers order it. */
+ * side's fences order it. */
 HAK_INLINE void *magazine_pop_above_tiny(heap_t *heap, size_t size_class) {
   void ***top = &heap->top[size_class], **slot = *top, *block = __atomic_load_n(slot, __ATOMIC_RELAXED);
   if (HAK_UNLIKELY(block == NULL)) return NULL;

@@ -14,7 +14,7 @@
 
 enum { STEP_COST = 8192 }; /* of flushed blocks, see capacity_block_cost: some hundredths of a millisecond */
 
-/* Slots are the thread's as well: relaxed, the order is the membarriers'. */
+/* Slots are the thread's as well: relaxed, the order is os_fence_thread's. */
 static void *load_slot(void *const *slot) { return __atomic_load_n(slot, __ATOMIC_RELAXED); }
 static void store_slot(void **slot, void *block) { __atomic_store_n(slot, block, __ATOMIC_RELAXED); }
 static bool swap_slot(void **slot, void *block) {
@@ -80,8 +80,10 @@ static void settle(heap_t *heap, const floor_t *floor, bool was_above) {
   heap->owner.stripped = true;
 }
 
+static bool fence_thread(const heap_t *heap) { return os_fence_thread(heap->owner.thread_id) == OS_FENCED; }
+
 /* Floors for a few magazines at a time, no more than can be set aside. Returns whether
- * there are magazines left, or the system makes no membarrier. */
+ * there are magazines left, or the system makes no fence. */
 static bool put_floors(heap_t *heap, unsigned first) {
   floor_t floors[SET_ASIDE_MOST];
   bool above[SET_ASIDE_MOST];
@@ -90,9 +92,9 @@ static bool put_floors(heap_t *heap, unsigned first) {
     for (; c < SIZE_CLASS_COUNT && heap->set_aside_count + count < SET_ASIDE_MOST; c++)
       count += put_floor(heap, c, &floors[count]);
     if (count == 0) break;
-    bool fenced = os_fence_all_threads(); /* S2 */
+    bool fenced = fence_thread(heap); /* S2 */
     for (unsigned i = 0; i < count; i++) above[i] = fenced && is_above(heap, &floors[i]);
-    fenced = os_fence_all_threads() && fenced; /* S4 */
+    fenced = fence_thread(heap) && fenced; /* S4 */
     for (unsigned i = 0; i < count; i++) settle(heap, &floors[i], above[i] && fenced);
     if (!fenced || claim_is_awaited(&heap->owner)) return true;
   }
@@ -120,7 +122,7 @@ static bool flush_below(heap_t *heap) {
 }
 
 static bool strip(owner_t *owner, unsigned first) {
-  if (HAK_THREAD_SANITIZER) return false; /* it knows neither membarrier nor what the fast path may do */
+  if (HAK_THREAD_SANITIZER) return false; /* it knows neither those fences nor what the fast path may do */
   heap_t *heap = heap_of(owner);
   if (sample_may_be_on(heap)) return false; /* its magazines have a NULL already */
   /* With a block set aside, nobody but the thread knows what the slot's NULL means. */

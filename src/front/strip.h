@@ -13,9 +13,9 @@
  *                              floor     ^ top
  *
  *   S1  floor: compare-and-swap of what lies in slots[f] for NULL
- *   S2  membarrier                      what the thread did before S1 shows at S3, and what
+ *   S2  os_fence_thread                 what the thread did before S1 shows at S3, and what
  *   S3  look at the top                 it does after it finds the NULL
- *   S4  membarrier
+ *   S4  os_fence_thread
  *   S5  look at slots[f]
  *
  * If the top is above the floor at S3, and the NULL is there at S5, the thread has not gone

@@ -17,7 +17,7 @@
 HAK_C_BEGIN
 
 /* Calls made so far, for the statistics (but `mincore` and `membarrier`, for tests); monotonic, relaxed. Those that are
- * refused, or cannot be made under a filter, have a next best, which costs memory: os_purge, os_fence_all_threads, and
+ * refused, or cannot be made under a filter, have a next best, which costs memory: os_purge, os_fence_thread, and
  * what whoever starts a thread counts. */
 typedef struct {
   atomic64 mmap, munmap, madvise, mremap, mincore, membarrier;
@@ -132,7 +132,8 @@ uint32_t os_thread_id(void);
 /* Whether this process has, or may have, a thread of that number. */
 bool os_thread_exists(uint32_t thread_id);
 /* Processor time that a thread of this process has used, in nanoseconds: as long as it is the
- * same the thread has not run. false: it is not known. */
+ * same the thread has not run. Under a filter by a file, as in os_fence_thread, of others alone, and for one
+ * that runs some milliseconds late. false: it is not known. */
 bool os_thread_time(uint32_t thread_id, uint64_t *ns);
 /* How many threads this process has. One that has ended while others go on counts if it was the first. 0:
  * nobody says so, as under a filter, but one that a dynamic program began under, and that does not hide others. */
@@ -170,6 +171,15 @@ bool os_is_privileged(void);
  * the call's begin and its end; and in the calling one (membarrier(2), private and
  * expedited: Linux 4.14). false: there is no such call, or it may not be made. */
 bool os_fence_all_threads(void);
+/* The same for what one other thread of the process does, or is gone. Where there is no such call, it is had as
+ * well of a thread that is seen to wait, in a file of /proc, which is opened for a moment where
+ * os_thread_count may look: whatever that thread has done is seen then, and sees what was done before. */
+typedef enum {
+  OS_FENCE_REFUSED, /* neither is to be had: counted                   */
+  OS_FENCE_RUNS,    /* the thread does not wait, so it takes that call */
+  OS_FENCED,
+} os_fenced_t;
+os_fenced_t os_fence_thread(uint32_t thread_id);
 /* Makes the system ready for it. It would do so itself, at the first fence: in some microseconds while there is one
  * thread, and in ten milliseconds when there are several. */
 void os_prepare_fences(void);

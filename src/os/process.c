@@ -1,5 +1,5 @@
 /*
- * The system layer for Linux: time, the process and its threads, files, fences, waiting. See os.h for the contracts.
+ * The system layer for Linux: time, the process and its threads, files, waiting. See os.h for the contracts.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -74,15 +73,6 @@ bool os_thread_exists(uint32_t thread_id) {
   bool exists = syscall(SYS_tgkill, getpid(), thread_id, 0) == 0 || errno != ESRCH;
   errno = saved_errno;
   return exists;
-}
-
-bool os_thread_time(uint32_t thread_id, uint64_t *ns) {
-  enum { PER_THREAD = 4, SCHEDULED = 2 }; /* the kernel's numbers for clocks of threads */
-  struct timespec time;
-  clockid_t clock = (clockid_t)(~thread_id << 3 | PER_THREAD | SCHEDULED);
-  if (linux_fault_here() || !os_is_unfiltered() || syscall(SYS_clock_gettime, clock, &time) != 0) return false;
-  *ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-  return true;
 }
 
 /* The directory has a link for each thread beside its own two. Without opening it: the
@@ -173,30 +163,6 @@ size_t os_read(int fd, char *to, size_t bytes) {
   return n > 0 ? (size_t)n : 0;
 }
 void os_close(int fd) { syscall(SYS_close, fd); }
-
-/* ---- Fences ----------------------------------------------------------------*/
-/* The process has to register once; whether a child inherits that is not documented. */
-static bool register_for_fences(void) {
-  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-}
-static bool fence(void) {
-  if (linux_fault_here() || !os_is_unfiltered()) return false;
-  int saved_errno = errno;
-  bool fenced = syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
-  if (!fenced && errno == EPERM)
-    fenced = register_for_fences() && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
-  errno = saved_errno;
-  return fenced;
-}
-void os_prepare_fences(void) {
-  int saved_errno = errno;
-  if (linux_was_unfiltered()) register_for_fences();
-  errno = saved_errno;
-}
-bool os_fence_all_threads(void) {
-  atomic64_add_relaxed(&os_calls.membarrier, 1);
-  return linux_counted(fence(), &os_calls.refused_membarriers);
-}
 
 /* ---- Waiting -------------------------------------------------------------*/
 void os_futex_wait(atomic32 *word, uint32_t expected, int milliseconds) {

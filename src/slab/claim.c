@@ -5,20 +5,21 @@
 #include "parcel.h"
 #include "slab.h"
 
-bool claim_begin(owner_t *owner) {
+claimed_t claim_begin(owner_t *owner) {
   HAK_ASSERT(!owner->puts_aside && owner->put_aside == 0);
   /* It would be in vain; and a busy thread should not be interrupted for it. */
-  if (atomic32_load_relaxed(&owner->busy) != 0) return false;
-  lock_acquire(&owner->claim); /* C1; nobody has it: the pool's gate is held */
-  if (os_fence_all_threads() && atomic32_load_acquire(&owner->busy) == 0) { /* C2, C3 */
+  if (atomic32_load_relaxed(&owner->busy) != 0) return CLAIM_LATER;
+  lock_acquire(&owner->claim);                            /* C1; nobody has it: the pool's gate is held */
+  os_fenced_t fenced = os_fence_thread(owner->thread_id); /* C2 */
+  if (fenced == OS_FENCED && atomic32_load_acquire(&owner->busy) == 0) { /* C3 */
     owner->puts_aside = true;
     /* A forked child that has this has what we change from here on, or a part of it:
      * compiler order is enough, as in owner_enter. */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return true;
+    return CLAIMED;
   }
   lock_release(&owner->claim);
-  return false;
+  return fenced == OS_FENCE_REFUSED ? CLAIM_REFUSED : CLAIM_LATER;
 }
 
 void claim_end(owner_t *owner) {

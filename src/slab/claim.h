@@ -7,7 +7,7 @@
  * slow paths, and keeps it out meanwhile.
  *
  *   owning thread:  E1  busy = busy + 1              claimer:  C1  claim taken
- *                   E2  if claim is taken, wait                C2  membarrier
+ *                   E2  if claim is taken, wait                C2  os_fence_thread
  *                   …   work                                   C3  if busy != 0, let go
  *                   E3  busy = busy - 1, release               …   work
  *                                                              C4  claim let go, release
@@ -15,8 +15,8 @@
  * Invariant: of the owning thread between E2 and E3 and a claimer between C3 and C4 at
  * most one is there. Either must see the other's first step. The owner has no more
  * than compiler order between E1 and E2, and pays two loads and a branch for claims; the
- * system's membarrier makes up for it: at some moment between its begin and its end
- * each running thread of the process carries out a fence. If the owner's comes before
+ * system makes up for it: at some moment between the begin and the end of C2 the owner
+ * carries out a fence, or is off its processor, which is one, too. If that comes before
  * E2, it sees C1; if it comes after E1, C3 sees that. (The asymmetric Dekker of
  * biased locks; docs/design.md.) C3 acquires what E3 releases, E2 what C4 releases.
  * tests/model/weak/src/protocols/claim.rs explores it.
@@ -36,11 +36,14 @@
 
 HAK_C_BEGIN
 
-/* Claims an owner that is attached to another thread. false: that thread is in the
- * allocator, or the system has no membarrier, or may not be asked for it. The pool's
- * gate is held. */
-bool claim_begin(owner_t *owner);
-/* Lets go. The slabs that were put aside go to the arena. */
+/* Claims an owner that is attached to another thread. The pool's gate is held. */
+typedef enum {
+  CLAIM_REFUSED, /* the system has no fence for that thread, or may not be asked for it     */
+  CLAIM_LATER,   /* the thread is in the allocator, or runs where one has to be seen asleep */
+  CLAIMED,
+} claimed_t;
+claimed_t claim_begin(owner_t *owner);
+/* Lets go, after CLAIMED. The slabs that were put aside go to the arena. */
 void claim_end(owner_t *owner);
 /* Whether the owning thread waits, and has done so for longer than a spin: for work that
  * may take long, to let go. */

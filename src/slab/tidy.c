@@ -84,7 +84,7 @@ static void note_idle_from(uint64_t ms) {
 }
 bool tidy_is_to_come(uint64_t now_ms) { return now_ms < atomic64_load_relaxed(&turn.idle_from_ms); }
 
-/* A thread that works at batch boundaries does this itself. A visit costs a membarrier or
+/* A thread that works at batch boundaries does this itself. A visit costs a fence or
  * several: where a few have found nothing to do, only what others free for the owner is
  * reason for another. */
 static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *strip) {
@@ -103,7 +103,11 @@ static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *st
   }
   bool sleeps = has_slept(owner);
   if (sleeps) pool_make_orphanage(owner);
-  if (!claim_begin(owner)) return TIDY_NOTHING;
+  claimed_t claimed = claim_begin(owner);
+  if (claimed != CLAIMED) {
+    if (claimed == CLAIM_LATER && ++owner->idle_visits < IDLE_VISITS) note_idle_from(now_ms + profile_wait(IDLE_MS));
+    return TIDY_NOTHING;
+  }
   int64_t free_before = owner->free_bytes;
   bool worked = strip != NULL && strip(owner);
   /* It takes two looks to see that a thread does not use its magazines; this one cannot have. */
@@ -179,7 +183,7 @@ static bool work_on(owner_t *owner, uint32_t self, const work_t *work) {
     pool_note(owner);
     owner_leave(owner);
   } else if (work->attached && owner->state == OWNER_ATTACHED && owner->thread_id != self &&
-             !(work->changed && is_as_left(owner, work->mark)) && claim_begin(owner)) {
+             !(work->changed && is_as_left(owner, work->mark)) && claim_begin(owner) == CLAIMED) {
     has_more = work->step(owner, work->context);
     if (work->mark != LEFT_IN_PART) owner->left_as[work->mark] = has_more ? 0 : left_mark(owner);
     claim_end(owner);

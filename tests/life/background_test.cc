@@ -61,4 +61,12 @@ TEST(Background, IsThereUnderAFilterThatWasThereBefore) {
     }
 }
 
+/* Such a filter knows no membarrier: threads are looked at. Not where nobody could see a further filter. */
+TEST(Background, WhatSleepingThreadsHoldComesBackUnderAFilterThatWasThereBefore) {
+  hak_test::Outcome outcome = hak_test::run({HELPER_filtered_program, "free", HELPER_background_program, "sleepers"},
+                                            {kPreload});
+  if (outcome.exited_with(77)) GTEST_SKIP() << "no filter can be installed here";
+  EXPECT_EQ(outcome.out, "gone\n") << outcome.describe();
+}
+
 TEST(Background, IdsOfTheProcessCanBeSet) { expect_says("set\n", "ids"); }

@@ -1,4 +1,5 @@
 /* Work on owners whose threads are elsewhere. SPDX-License-Identifier: MIT */
+#include "filter.h"
 #include "layers.h"
 #include "support/payload.h"
 #include "support/process.h"
@@ -19,7 +20,7 @@ constexpr unsigned kClass = 40;
 /* Claims, as the pool does. */
 bool claim(owner_t *owner) {
   gate_enter(&pool_gate);
-  if (claim_begin(owner)) return true;
+  if (claim_begin(owner) == CLAIMED) return true;
   gate_leave(&pool_gate);
   return false;
 }
@@ -138,8 +139,8 @@ TEST_F(Claim, SlabsThatBecomeEmptyWaitForItsEnd) {
   EXPECT_EQ(used_bytes(), 0u);
 }
 
-/* Sections of many lengths. */
-TEST_F(Claim, WhoHasClaimedIsAlone) {
+/* Sections of many lengths. Returns how often another one was inside as well. */
+static int contend(int claims, void (*between)(hak_test::Random &random)) {
   struct {
     std::atomic<bool> owner{false}, claimer{false};
   } inside;
@@ -156,13 +157,12 @@ TEST_F(Claim, WhoHasClaimedIsAlone) {
         both += inside.claimer.load(std::memory_order_relaxed);
       inside.owner.store(false, std::memory_order_relaxed);
       thread_leave(mine);
-      /* As long as a membarrier takes, which is not the same on each machine at each moment. */
-      for (volatile std::size_t i = random.below(500) << random.below(12); i > 0;) i = i - 1;
+      between(random);
     }
   });
   while (heap == nullptr) std::this_thread::yield();
   owner_t *owner = &heap.load()->owner;
-  for (int had = 0; had < 2000;) {
+  for (int had = 0; had < claims;) {
     if (!claim(owner)) {
       std::this_thread::yield(); /* the owner may be busy, and have no processor */
       continue;
@@ -175,7 +175,35 @@ TEST_F(Claim, WhoHasClaimedIsAlone) {
   }
   end = true;
   thread.join();
-  EXPECT_EQ(both, 0);
+  return both;
+}
+
+/* As long as a membarrier takes, which is not the same on each machine at each moment. */
+TEST_F(Claim, WhoHasClaimedIsAlone) {
+  EXPECT_EQ(contend(2000,
+                    [](hak_test::Random &random) {
+                      for (volatile std::size_t i = random.below(500) << random.below(12); i > 0;) i = i - 1;
+                    }),
+            0);
+}
+
+/* The same where there is none, as under a container's filter: who waits is looked at. */
+TEST_F(Claim, WhoHasClaimedAThreadThatWaitsIsAlone) {
+  if (!os_was_loaded()) GTEST_SKIP() << "a static program opens no files under a filter";
+  enum { kNoFilters = 77 };
+  const auto outcome = hak_test::in_child([] {
+    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 0 || !hak_test::install_filter()) return (int)kNoFilters;
+    os_note_filter();
+    return contend(500,
+                   [](hak_test::Random &random) {
+                     if (random.below(2) == 0) usleep(static_cast<useconds_t>(random.below(60)));
+                     for (volatile std::size_t i = random.below(500) << random.below(5); i > 0;) i = i - 1;
+                   }) == 0
+               ? 0
+               : 1;
+  });
+  if (outcome.exited_with(kNoFilters)) GTEST_SKIP() << "no filter can be installed here";
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
 }
 
 /* One that does not run at all, unlike Sleeper. */

@@ -269,7 +269,7 @@ TEST_P(Nodes, SlabsOfAThreadThatSleepsWaitOnItsNode) {
   auto few = sleeping.refill(32, 3);
   pool_enter();
   pool_make_orphanage(sleeping);
-  ASSERT_TRUE(claim_begin(sleeping));
+  ASSERT_EQ(claim_begin(sleeping), CLAIMED);
   while (orphanage_disown(sleeping)) {}
   claim_end(sleeping);
   pool_leave();

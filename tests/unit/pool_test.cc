@@ -323,7 +323,7 @@ class Disowned : public Pool {
   static bool disown(owner_t *owner) {
     pool_enter();
     pool_make_orphanage(owner);
-    const bool claimed = claim_begin(owner);
+    const bool claimed = claim_begin(owner) == CLAIMED;
     EXPECT_TRUE(claimed);
     bool more = claimed;
     for (int i = 0; i < 1000 && more; i++) more = orphanage_disown(owner);
@@ -630,7 +630,7 @@ TEST_F(Lent, WhoClaimsAnOwnerGivesItsBlocksBackAtOnce) {
   auto lent = lend(sleeping, 4);
   const unit_t slab = slab_of(lent[0]);
   pool_enter();
-  ASSERT_TRUE(claim_begin(sleeping));
+  ASSERT_EQ(claim_begin(sleeping), CLAIMED);
   batch_flush(sleeping, kClass, lent.data(), 3);
   EXPECT_EQ(record(slab).slab.free_count, capacity - 1) << "they wait for somebody to collect them";
   claim_end(sleeping);
@@ -645,7 +645,7 @@ TEST_F(Lent, WhoClaimsAnOwnerPutsEmptySlabsAside) {
   for (std::size_t slabs = 0; slabs < 40; slabs++)
     for (void *block : lend(sleeping, capacity)) lent.push_back(block);
   pool_enter();
-  ASSERT_TRUE(claim_begin(sleeping));
+  ASSERT_EQ(claim_begin(sleeping), CLAIMED);
   batch_flush(sleeping, kClass, lent.data(), lent.size());
   EXPECT_NE(sleeping->put_aside, 0u) << "a claimer waited for the arena";
   claim_end(sleeping);

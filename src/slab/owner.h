@@ -122,6 +122,7 @@ typedef struct owner {
   uint8_t surplus_class, mostly_free_count;
   uint8_t spill_class, spill_turn; /* of spill.c: where its hand is; batch boundaries */
   uint8_t growth_classes;          /* of front/growth.h: that are still to be flushed */
+  atomic8 wants_help;              /* of purge_idle: its thread comes by too seldom. Relaxed: a hint */
   unit_t surplus_next, mostly_free[MOSTLY_FREE_MOST];
   /* Statistics; written by the owning thread, read by any: relaxed. */
   atomic64 refills, flushes, remote_frees, adoptions;

@@ -178,9 +178,12 @@ void purge_unused(owner_t *owner, size_t most) {
 size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls) {
   /* A look takes some tens of nanoseconds, a call to the system a microsecond or
    * several: a few hundredths of the time. */
-  enum { STEP_MS = 10, CALLS_A_MS = 8 };
+  enum { STEP_MS = 10, SELDOM_MS = 20, CALLS_A_MS = 8 };
   if (now_ms < owner->look_ms + STEP_MS) return 0;
-  size_t most = min_size((now_ms - owner->look_ms) * CALLS_A_MS, most_calls);
+  uint64_t since_ms = now_ms - owner->look_ms;
+  size_t most = min_size(since_ms * CALLS_A_MS, most_calls);
   owner->look_ms = now_ms;
-  return purge_idle_step(owner, now_ms, most);
+  size_t slabs = purge_idle_step(owner, now_ms, most);
+  atomic8_store_relaxed(&owner->wants_help, since_ms >= SELDOM_MS && purge_is_under_way(owner));
+  return slabs;
 }

@@ -31,11 +31,11 @@ static bool collect_step(owner_t *owner) {
   return collected == STEP_SLABS;
 }
 
-/* A few calls to the system at a time, as long as nobody sleeps at the gate. */
+/* A few calls to the system at a time, as long as nobody sleeps at the gate, or waits for the claim. */
 static void purge_some(owner_t *owner, uint64_t now_ms) {
   enum { CALLS = 8 };
   for (size_t calls = 0; calls < PURGE_STEP_CALLS; calls += CALLS)
-    if (purge_idle_step(owner, now_ms, CALLS) == 0 || gate_is_awaited(&pool_gate)) break;
+    if (purge_idle_step(owner, now_ms, CALLS) == 0 || gate_is_awaited(&pool_gate) || claim_is_awaited(owner)) break;
 }
 
 static bool tidy_step(owner_t *owner, uint64_t now_ms) {
@@ -84,11 +84,21 @@ static void note_idle_from(uint64_t ms) {
 }
 bool tidy_is_to_come(uint64_t now_ms) { return now_ms < atomic64_load_relaxed(&turn.idle_from_ms); }
 
+/* What a thread leaves undone that is at a batch boundary now and then. The owner is claimed. */
+static tidied_t help(owner_t *owner, uint64_t now_ms) {
+  purge_some(owner, now_ms);
+  bool has_more = purge_is_under_way(owner);
+  if (!has_more) purge_has_help(owner);
+  claim_end(owner);
+  return has_more ? TIDY_MORE : TIDY_DONE;
+}
+
 /* A thread that works at batch boundaries does this itself. A visit costs a fence or
  * several: where a few have found nothing to do, only what others free for the owner is
  * reason for another. */
 static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *strip) {
   enum { IDLE_MS = 100, IDLE_VISITS = 24 };
+  if (purge_wants_help(owner) && claim_begin(owner) == CLAIMED) return help(owner, now_ms);
   uint64_t since_ms = unused_since_ms(owner, now_ms);
   /* The last thread left has to be done with before the background thread ends. */
   unsigned shift = pool_attached_count() > 1 ? owner->idle_shift : 0;

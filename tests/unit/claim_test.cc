@@ -4,6 +4,7 @@
 #include "support/payload.h"
 #include "support/process.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -107,6 +108,33 @@ TEST_F(Claim, PagesOfPartlyUsedSlabsOfASleepingThreadGoBack) {
   tidy();
   EXPECT_LE(hak_test::resident_pages(slab, UNIT_BYTES), 2u);
   free_from_elsewhere({blocks[0]});
+  tidy();
+}
+
+/* It is at a batch boundary a few times a second, and so is never idle; what it can do there would take it a minute. */
+TEST_F(Claim, AThreadThatComesSeldomIsHelped) {
+  constexpr std::size_t kSlabs = 300;
+  AttachedOwner owner;
+  const std::size_t capacity = size_classes[kClass].capacity;
+  std::vector<void *> blocks = owner.refill(kClass, kSlabs * capacity), kept, back;
+  std::sort(blocks.begin(), blocks.end());
+  for (std::size_t i = 0; i < blocks.size(); i++) {
+    std::memset(blocks[i], 1, size_classes[kClass].block_bytes);
+    (i % capacity == 0 ? kept : back).push_back(blocks[i]);
+  }
+  owner.flush(kClass, back);
+  std::uint64_t now_ms = os_now_ms();
+  for (int i = 0; i < 2; i++) purge_idle(owner, now_ms += 1000, PURGE_STEP_CALLS);
+  const int64_t before = owner->purged_bytes;
+  ASSERT_TRUE(purge_wants_help(owner));
+  give_to_another_thread(owner);
+  owner->seen_activity = owner_activity(owner) - 1;
+  while (tidy_some(now_ms, nullptr, nullptr) != TIDY_NOTHING) continue;
+  EXPECT_FALSE(purge_wants_help(owner));
+  EXPECT_GE(owner->purged_bytes - before, static_cast<int64_t>(kSlabs * UNIT_BYTES * 3 / 4));
+  slab_check(owner);
+  give_to_another_thread(owner);
+  free_from_elsewhere(kept);
   tidy();
 }
 

@@ -206,6 +206,20 @@ TEST_F(PurgeIdle, NoCallTakesLong) {
   EXPECT_EQ(Rounds(3), 200 - first - second) << "it went on where it was";
 }
 
+TEST_F(PurgeIdle, WhoComesSeldomIsToBeHelped) {
+  Make(200, 16);
+  Rounds(1);
+  EXPECT_FALSE(purge_wants_help(owner)) << "it has come through";
+  purge_idle(owner, now_ms += 1000, 64);
+  EXPECT_TRUE(purge_wants_help(owner));
+  purge_idle(owner, now_ms += 10, 64);
+  EXPECT_FALSE(purge_wants_help(owner)) << "it comes often";
+  purge_idle(owner, now_ms += 1000, 64);
+  EXPECT_TRUE(purge_wants_help(owner));
+  Rounds(1);
+  EXPECT_FALSE(purge_wants_help(owner));
+}
+
 /* The slab where it goes on leaves the list meanwhile: it gets full, or empty. */
 TEST_F(PurgeIdle, GoesOnWhereASlabWas) {
   Make(12, 16);

@@ -6,9 +6,9 @@
 /* The list of SuperSlabs, by dirtied_ms; 0 is none. */
 static struct {
   uint32_t oldest, newest;
-  size_t units;
+  size_t units[ZONE_COUNT];
   size_t grown_units; /* of these, where a block that grew has been */
-} list;
+} list __attribute__((aligned(HAK_CACHE_LINE)));
 
 /* See dirty_add_slack; 0 is none. */
 static uint32_t newest_slack;
@@ -29,7 +29,7 @@ static void list_append(uint32_t number) {
 }
 
 static void count(uint32_t number, size_t units) {
-  list.units += units;
+  list.units[zone_of(number * SUPERSLAB_UNITS)] += units;
   if (HAK_UNLIKELY(map_has_grown(number))) list.grown_units += units;
 }
 
@@ -46,22 +46,22 @@ static void add(uint32_t number, uint32_t some, uint64_t now_ms) {
 }
 
 size_t dirty_add(unit_t first, size_t units, uint64_t now_ms) {
-  size_t before = list.units;
+  size_t before = dirty_units();
   FOR_EACH_SUPERSLAB(c, first, units) {
     HAK_ASSERT(((map_superslab(c.number)->used | map_superslab(c.number)->dirty) & c.mask) == 0);
     add(c.number, c.mask, now_ms);
   }
-  return list.units - before;
+  return dirty_units() - before;
 }
 
 size_t dirty_add_slack(uint64_t now_ms, unit_t *first) {
-  size_t before = list.units;
+  size_t before = dirty_units();
   uint32_t number = newest_slack;
   newest_slack = 0;
   *first = number * SUPERSLAB_UNITS;
   const superslab_t *s = map_superslab(number);
   if (number != 0 && s->has_slack && (s->used | s->dirty) != UINT32_MAX) add(number, 0, now_ms);
-  return list.units - before;
+  return dirty_units() - before;
 }
 
 static void note_slack(uint32_t number) {
@@ -106,7 +106,8 @@ void dirty_note_grown(unit_t first, size_t units) {
 }
 size_t dirty_grown_units(void) { return list.grown_units; }
 
-size_t dirty_units(void) { return list.units; }
+size_t dirty_units_of(zone_id_t zone) { return list.units[zone]; }
+size_t dirty_units(void) { return list.units[ZONE_SMALL] + list.units[ZONE_HUGE]; }
 uint64_t dirty_oldest_ms(void) { return list.oldest != 0 ? map_superslab(list.oldest)->dirtied_ms : UINT64_MAX; }
 
 /* What ends inside of a huge page splits it, and leaves a table of small pages, with which the SuperSlab gets no huge
@@ -136,5 +137,5 @@ void dirty_check(size_t superslabs, size_t units) {
     if (map_has_grown(n)) grown += (size_t)__builtin_popcount(s->dirty);
   }
   HAK_CHECK(grown == list.grown_units);
-  HAK_CHECK(listed == superslabs && list.units == units);
+  HAK_CHECK(listed == superslabs && dirty_units() == units);
 }

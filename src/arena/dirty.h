@@ -32,6 +32,7 @@ size_t dirty_add_slack(uint64_t now_ms, unit_t *first);
  * Returns how many were. */
 size_t dirty_take(unit_t first, size_t units);
 size_t dirty_units(void);
+size_t dirty_units_of(zone_id_t zone); /* of these, in the zone */
 /* A block that grew lies there: what of these SuperSlabs is dirty, now or later, counts as grown, until
  * all of one has been mapped anew (map_note_grown). */
 void dirty_note_grown(unit_t first, size_t units);

@@ -20,9 +20,9 @@ static struct {
   atomic64 used_units; /* read without the gate, too: relaxed */
   size_t takes;
   atomic64 peak_units; /* and this is written without it: relaxed */
-  /* Taken while dirty, or so soon after a purge that it had better been so; what was purged
+  /* Of each zone: taken while dirty, or so soon after a purge that it had better been so; what was purged
    * and not taken again. Both are halved at each tick. */
-  size_t reused_units, purged_units;
+  size_t reused_units[ZONE_COUNT], purged_units[ZONE_COUNT];
   /* What of a fall of what is in use was taken again, the most; halved, too. The highest and the lowest before
    * and since, which come nearer by half at each tick; the highest since then; and where it falls from. */
   uint32_t dip_units, high_units, low_units, tick_high_units, from_units;
@@ -34,7 +34,7 @@ static struct {
   atomic32 is_attended; /* written without the gate: relaxed, a hint */
   bool is_told;         /* by the program, how much it wants to stay: */
   size_t told_units;
-} kept;
+} kept __attribute__((aligned(HAK_CACHE_LINE))); /* three of them, which follow whoever has the gate */
 
 /* ---- In use ----------------------------------------------------------------------*/
 size_t kept_used_units(void) { return atomic64_load_relaxed(&kept.used_units); }
@@ -88,14 +88,14 @@ static void come_nearer(size_t used, uint64_t ticks) {
   kept.tick_high_units = (uint32_t)used;
 }
 
-void kept_note_taken(size_t units, size_t dirty) {
+void kept_note_taken(zone_id_t zone, size_t units, size_t dirty) {
   atomic64_add_alone(&kept.used_units, units);
   note_rise(kept_used_units(), units);
   kept_note_peak();
   kept.takes++;
-  size_t missed = min_size(units - dirty, kept.purged_units);
-  kept.purged_units -= missed;
-  kept.reused_units += dirty + missed;
+  size_t missed = min_size(units - dirty, kept.purged_units[zone]);
+  kept.purged_units[zone] -= missed;
+  kept.reused_units[zone] += dirty + missed;
 }
 
 static size_t most_lately(void) { return max_size(kept.lately_used, kept_used_units()); }
@@ -123,8 +123,14 @@ void kept_note_given(size_t units) {
   atomic64_add_alone(&kept.used_units, -units);
   note_fall(kept_used_units());
 }
-void kept_note_purged(size_t units) { kept.purged_units += units; }
-void kept_forget_purged(size_t units) { kept.purged_units -= min_size(kept.purged_units, units); }
+void kept_note_purged(zone_id_t zone, size_t units) { kept.purged_units[zone] += units; }
+void kept_forget_purged(size_t units) {
+  for (int z = 0; z < ZONE_COUNT; z++) {
+    size_t some = min_size(kept.purged_units[z], units);
+    kept.purged_units[z] -= some;
+    units -= some;
+  }
+}
 
 /* ---- What may stay ---------------------------------------------------------------*/
 static size_t bounded(size_t units) {
@@ -144,17 +150,29 @@ static size_t dips(size_t used) {
   size_t most = DIPS_MOST * kept.dip_units;
   return most - min_size(below_dips(used), most);
 }
+/* In either zone, and what of it may count for what lies there: slabs and large blocks that come and go do not reuse
+ * what a huge block has left, nor the contrary. */
+static size_t reused(void) { return kept.reused_units[ZONE_SMALL] + kept.reused_units[ZONE_HUGE]; }
+static size_t reused_there(void) {
+  size_t small = dirty_units_of(ZONE_SMALL) + shelf_units(), huge = dirty_units_of(ZONE_HUGE);
+  return min_size(kept.reused_units[ZONE_SMALL], small) + min_size(kept.reused_units[ZONE_HUGE], huge);
+}
 /* What was reused says how often, not how much: a program that replaces its blocks all the time has had each
  * place many times over, and what it once left beside them would stay for ever. */
-static size_t keep_of(size_t needed, size_t fallen) {
-  size_t used = kept_used_units(), most = min_size(REUSED_MOST * most_lately(), used + dips(used));
-  return within_slack(share_of(needed) + max_size(fallen, min_size(kept.reused_units, most)));
+static size_t reused_most(void) {
+  size_t used = kept_used_units();
+  return min_size(REUSED_MOST * most_lately(), used + dips(used));
+}
+static size_t keep_of(size_t share, size_t fallen, size_t reused_units) {
+  return within_slack(share + max_size(fallen, min_size(reused_units, reused_most())));
 }
 static size_t beside_shelf(size_t units) { return units - min_size(shelf_units(), units); }
 
-size_t kept_units(void) { return keep_of(kept_needed_units(), fallen_units()); }
-size_t kept_dirty_units(void) { return beside_shelf(kept_units()); }
-size_t kept_unattended_units(void) { return beside_shelf(keep_of(kept_needed_units(), 0)); }
+size_t kept_units(void) { return keep_of(share_of(kept_needed_units()), fallen_units(), reused()); }
+size_t kept_dirty_units(void) {
+  return beside_shelf(keep_of(share_of(kept_needed_units()), fallen_units(), reused_there()));
+}
+size_t kept_unattended_units(void) { return beside_shelf(keep_of(share_of(kept_needed_units()), 0, reused_there())); }
 size_t kept_unattended_surplus(void) {
   size_t dirty = dirty_units();
   return kept_is_resting() ? 0 : dirty - min_size(dirty, kept_unattended_units());
@@ -169,11 +187,13 @@ void kept_tell(size_t bytes) {
 
 /* ---- Time ------------------------------------------------------------------------*/
 void kept_age(uint64_t now_ms) {
-  kept.reused_units += shelf_reused();
+  kept.reused_units[ZONE_SMALL] += shelf_reused();
   if (now_ms < kept.next_tick_ms) return;
   uint64_t tick_ms = profile_wait(TICK_MS), ticks = (now_ms - kept.next_tick_ms) / tick_ms + 1;
-  kept.reused_units = faded(kept.reused_units, ticks);
-  kept.purged_units = faded(kept.purged_units, ticks);
+  for (int z = 0; z < ZONE_COUNT; z++) {
+    kept.reused_units[z] = faded(kept.reused_units[z], ticks);
+    kept.purged_units[z] = faded(kept.purged_units[z], ticks);
+  }
   kept.dip_units = (uint32_t)faded(kept.dip_units, ticks);
   come_nearer(kept_used_units(), ticks);
   kept.passed_units = faded(kept.passed_units, ticks);
@@ -184,9 +204,10 @@ void kept_age(uint64_t now_ms) {
 
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
   kept_age(now_ms);
-  size_t needed = kept_needed_units(), least = floor_of(needed), most = keep_of(needed, fallen_units());
-  kept.lately_needed = max_size(kept.lately_needed, needed);
-  shelf_limit(min_size(most, least + kept.lately_needed));
+  size_t needed = kept_needed_units(), least = floor_of(needed), share = share_of(needed), fallen = fallen_units();
+  size_t most = keep_of(share, fallen, reused_there()), may_be_shelved = least + max_size(kept.lately_needed, needed);
+  kept.lately_needed = may_be_shelved - least;
+  shelf_limit(most >= may_be_shelved ? may_be_shelved : min_size(may_be_shelved, keep_of(share, fallen, reused())));
   /* A call for each slab that is freed would cost more than the free. */
   if (!was_exceeded && !(limit_exists() && limit_is_tight())) most += kept.is_told ? bounded(kept.told_units) : least;
   return dirty_units() + shelf_units() > most && now_ms >= kept.rests_until_ms;

@@ -14,8 +14,8 @@
 
 HAK_C_BEGIN
 
-/* Units are taken: of them, so many were dirty. */
-void kept_note_taken(size_t units, size_t dirty);
+/* Units of the zone are taken: of them, so many were dirty. */
+void kept_note_taken(zone_id_t zone, size_t units, size_t dirty);
 /* A new huge block has got so many units, all of them clean. If as many lie dirty, in gaps that did not fit it,
  * it has passed those by. */
 void kept_note_clean(size_t units);
@@ -27,8 +27,8 @@ void kept_note_full(void);
 /* How many units are in use or dirty beyond the most that were in use lately, when some were given back,
  * and a floor. Where it is 0, what stays dirty makes no new peak. */
 size_t kept_over_lately(void);
-/* Units went back to the system. If they are taken soon, they had better stayed. */
-void kept_note_purged(size_t units);
+/* Units of the zone went back to the system. If they are taken soon, they had better stayed. */
+void kept_note_purged(zone_id_t zone, size_t units);
 /* Of these, so many went for others that were taken: whatever is taken soon, they had not better stayed. */
 void kept_forget_purged(size_t units);
 
@@ -43,8 +43,8 @@ size_t kept_peak_units(void);   /* the most that these ever were                
 size_t kept_needed_units(void); /* nor what lies free in slabs, as far as we have been told     */
 extern const inspect_field_t kept_inspected[1];
 
-/* How many units may stay; how many of them dirty, beside what lies on the shelf; the same if
- * nothing had been reused. */
+/* How many units may stay; how many of them dirty, beside what lies on the shelf, of the zones that they were reused
+ * in; the same if nothing had been reused. */
 size_t kept_units(void);
 size_t kept_dirty_units(void);
 size_t kept_least_units(void);

@@ -31,7 +31,7 @@ static size_t claim(const purging_order_t *order, size_t most, unit_t *first) {
 static HAK_COLD void keep_lost(unit_t first, size_t units) {
   map_record(first)->run_units = (uint32_t)units;
   map_write_words(first, 0, units, word_make(0, KIND_INNER));
-  kept_note_taken(units, units);
+  kept_note_taken(zone_of(first), units, units);
 }
 
 /* `rest`: units behind them that stay claimed, a run of their own from now on; in a child
@@ -42,7 +42,7 @@ static void hand_back(unit_t first, size_t units, size_t rest, purge_t purged) {
   if (purged == PURGE_LOST) keep_lost(first, units);
   else stock_put_back(first, units);
   if (purged == PURGE_DONE) {
-    stock_note_purged(units);
+    stock_note_purged(first, units);
   } else if (purged == PURGE_REFUSED) {
     stock_note_dirty(first, units, os_now_ms()); /* last in the list: others' turn */
   }

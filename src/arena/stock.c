@@ -68,7 +68,7 @@ bool stock_take(unit_t first, size_t units, size_t *dirty) {
   *dirty = take_units(first, units);
   if (!is_hard && *dirty != units) charge_taken(first, units, units - *dirty);
   dirty_note_used(first, units);
-  kept_note_taken(units, *dirty);
+  kept_note_taken(zone_of(first), units, *dirty);
   watch_limits();
   return true;
 }
@@ -87,8 +87,8 @@ void stock_note_dirty(unit_t first, size_t units, uint64_t now_ms) {
   charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
 }
 
-void stock_note_purged(size_t units) {
-  kept_note_purged(units);
+void stock_note_purged(unit_t first, size_t units) {
+  kept_note_purged(zone_of(first), units);
   charge_gone(units, 0);
   if (limit_exists()) limit_watch(slack_bytes());
 }

@@ -610,19 +610,42 @@ TEST_F(Arena, WhoReusesTheSamePlaceAllTheTimeKeepsNoMoreThanThat) {
   for (int i = 0; i < 100000; i++) { /* as if one after the other was given back and taken again */
     kept_note_full();
     kept_note_given(10);
-    kept_note_taken(10, 10);
+    kept_note_taken(ZONE_SMALL, 10, 10);
   }
   EXPECT_GE(kept_units(), before + used);
   EXPECT_LE(kept_units(), before + used + 2 * 10) << "and twice what comes and goes";
   kept_note_full();
   kept_note_given(used);
   EXPECT_LE(kept_units(), before + 2 * 10) << "all of it is free: it never fell by more than that";
-  kept_note_taken(used, used);
+  kept_note_taken(ZONE_SMALL, used, used);
   kept_note_given(used);
   EXPECT_GE(kept_units(), 2 * used - before) << "it has fallen and risen";
-  kept_note_taken(used, used);
+  kept_note_taken(ZONE_SMALL, used, used);
   arena_leave();
   give(run);
+}
+
+/* A vector that has doubled leaves half of itself where no slab will come. */
+TEST_F(Arena, WhatIsReusedInOneZoneKeepsNothingInTheOther) {
+  constexpr size_t kUnits = 1000;
+  const unit_t rest = take(ZONE_SMALL, 3 * kUnits), huge = take(ZONE_HUGE, kUnits);
+  arena_enter();
+  kept_age(os_now_ms());
+  for (int i = 0; i < 200; i++) {
+    kept_note_given(20);
+    kept_note_taken(ZONE_SMALL, 20, 20);
+  }
+  arena_leave();
+  EXPECT_GE(kept_units(), kUnits) << "the test is void";
+  give(huge);
+  arena_enter();
+  EXPECT_LT(kept_dirty_units(), kUnits / 2);
+  kept_note_full(); /* as if it was taken again */
+  kept_note_taken(ZONE_HUGE, kUnits, kUnits);
+  kept_note_given(kUnits);
+  EXPECT_GE(kept_dirty_units(), dirty_units_of(ZONE_HUGE)) << "it was wanted again";
+  arena_leave();
+  give(rest);
 }
 
 /* Nor less when time is counted in the middle of a fall. */
@@ -633,17 +656,17 @@ TEST_F(Arena, WhatFallsWhileTimePassesHasFallenByAll) {
   kept_age(os_now_ms());
   for (int i = 0; i < 1000; i++) { /* it has reused more than that */
     kept_note_given(10);
-    kept_note_taken(10, 10);
+    kept_note_taken(ZONE_SMALL, 10, 10);
   }
   kept_note_given(kUnits / 2);
   usleep(260000);
   kept_age(os_now_ms());
   kept_note_given(kUnits / 2);
-  kept_note_taken(kUnits, kUnits);
+  kept_note_taken(ZONE_SMALL, kUnits, kUnits);
   kept_note_full();
   kept_note_given(kUnits);
   EXPECT_GE(kept_units(), 2 * kUnits) << "it has fallen by as much";
-  kept_note_taken(kUnits, kUnits);
+  kept_note_taken(ZONE_SMALL, kUnits, kUnits);
   arena_leave();
   give(run);
 }

@@ -217,6 +217,7 @@ TEST_F(Claim, WhoHasClaimedIsAlone) {
 
 /* The same where there is none, as under a container's filter: who waits is looked at. */
 TEST_F(Claim, WhoHasClaimedAThreadThatWaitsIsAlone) {
+  if (HAK_THREAD_SANITIZER) GTEST_SKIP() << "it starts no threads in a child";
   if (!os_was_loaded()) GTEST_SKIP() << "a static program opens no files under a filter";
   enum { kNoFilters = 77 };
   const auto outcome = hak_test::in_child([] {

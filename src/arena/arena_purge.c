@@ -130,7 +130,8 @@ size_t arena_pay_owed(void) {
   size_t owed = min_size(debt_units(), PAID_MOST), dirty = dirty_units();
   arena_leave();
   if (owed == 0) return 0;
-  const purging_order_t order = {.until_ms = PURGING_ALL, .most = owed, .calls = PURGE_CALLS, .keep = dirty - owed};
+  const purging_order_t order = {
+      .until_ms = PURGING_ALL, .most = owed, .calls = PURGE_CALLS, .keep = dirty - owed, .is_owed = true};
   bool was_shut;
   size_t purged = tally_add(TALLY_STRAINED, purging_do(&order, &was_shut));
   if (purged == 0 && was_shut) return 0;

@@ -31,7 +31,6 @@ size_t debt_units(void) {
 }
 
 void debt_pay(size_t purged_units) {
-  kept_forget_purged(purged_units);
   debt.clean_units -= min_size(debt.clean_units, purged_units);
   debt.growth_units -= min_size(debt.growth_units, purged_units);
 }

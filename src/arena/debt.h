@@ -28,7 +28,7 @@ bool debt_for_growth(size_t units);
  * lately, or while the system takes nothing back. A block that has grown by a copy may owe for both reasons:
  * what goes for one counts for the other. */
 size_t debt_units(void);
-/* So many units have been purged for it. They do not count as what had better stayed. */
+/* So many units have been purged for it. */
 void debt_pay(size_t purged_units);
 
 HAK_C_END

@@ -124,13 +124,6 @@ void kept_note_given(size_t units) {
   note_fall(kept_used_units());
 }
 void kept_note_purged(zone_id_t zone, size_t units) { kept.purged_units[zone] += units; }
-void kept_forget_purged(size_t units) {
-  for (int z = 0; z < ZONE_COUNT; z++) {
-    size_t some = min_size(kept.purged_units[z], units);
-    kept.purged_units[z] -= some;
-    units -= some;
-  }
-}
 
 /* ---- What may stay ---------------------------------------------------------------*/
 static size_t bounded(size_t units) {

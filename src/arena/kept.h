@@ -29,8 +29,6 @@ void kept_note_full(void);
 size_t kept_over_lately(void);
 /* Units of the zone went back to the system. If they are taken soon, they had better stayed. */
 void kept_note_purged(zone_id_t zone, size_t units);
-/* Of these, so many went for others that were taken: whatever is taken soon, they had not better stayed. */
-void kept_forget_purged(size_t units);
 
 /* Somebody has taken units from the shelf. Needs no gate. */
 void kept_note_peak(void);

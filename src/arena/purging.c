@@ -36,13 +36,14 @@ static HAK_COLD void keep_lost(unit_t first, size_t units) {
 
 /* `rest`: units behind them that stay claimed, a run of their own from now on; in a child
  * that is forked meanwhile, for good. */
-static void hand_back(unit_t first, size_t units, size_t rest, purge_t purged) {
+static void hand_back(const purging_order_t *order, unit_t first, size_t units, size_t rest, purge_t purged) {
   stock_enter();
   if (rest > 0) map_record((unit_t)(first + units))->run_units = (uint32_t)rest;
   if (purged == PURGE_LOST) keep_lost(first, units);
   else stock_put_back(first, units);
   if (purged == PURGE_DONE) {
-    stock_note_purged(first, units);
+    stock_note_purged(units);
+    if (!order->is_owed) kept_note_purged(zone_of(first), units);
   } else if (purged == PURGE_REFUSED) {
     stock_note_dirty(first, units, os_now_ms()); /* last in the list: others' turn */
   }
@@ -52,15 +53,15 @@ static void hand_back(unit_t first, size_t units, size_t rest, purge_t purged) {
 
 /* Where the system refuses, one locked page may be the reason: the others go. `rest`: as
  * in hand_back. Returns the units that went. */
-static size_t purge_claimed(unit_t first, size_t units, size_t rest) {
+static size_t purge_claimed(const purging_order_t *order, unit_t first, size_t units, size_t rest) {
   purge_t purged = zone_look(zone_of(first))->kind->purge(map_address(first), units << UNIT_SHIFT);
   if (purged != PURGE_REFUSED || units == 1) {
-    hand_back(first, units, rest, purged);
+    hand_back(order, first, units, rest, purged);
     return purged == PURGE_DONE ? units : 0;
   }
   size_t half = units / 2;
-  size_t purged_first = purge_claimed(first, half, units - half + rest);
-  return purged_first + purge_claimed((unit_t)(first + half), units - half, rest);
+  size_t purged_first = purge_claimed(order, first, half, units - half + rest);
+  return purged_first + purge_claimed(order, (unit_t)(first + half), units - half, rest);
 }
 
 /* Without the gate, which every purge would take once more: a hint. */
@@ -107,7 +108,7 @@ size_t purging_do(const purging_order_t *order, bool *was_shut) {
     arena_leave();
     if (units == 0) break;
     tried += units;
-    purged += purge_claimed(first, units, 0);
+    purged += purge_claimed(order, first, units, 0);
     purge_tables_beside(first, units, order->waits);
   }
   return purged << UNIT_SHIFT;

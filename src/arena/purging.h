@@ -31,6 +31,7 @@ typedef struct {
   /* Else a SuperSlab may go as a whole of which a part was to stay (dirty_oldest_row), but for the least share
    * (kept_least_units). */
   bool is_exact;
+  bool is_owed; /* it goes for others that were taken: whatever is taken soon, it had not better stayed */
 } purging_order_t;
 #define PURGING_ALL UINT64_MAX
 

@@ -87,8 +87,7 @@ void stock_note_dirty(unit_t first, size_t units, uint64_t now_ms) {
   charge_dirty(first, units, dirty_add(first, units, now_ms) - units);
 }
 
-void stock_note_purged(unit_t first, size_t units) {
-  kept_note_purged(zone_of(first), units);
+void stock_note_purged(size_t units) {
   charge_gone(units, 0);
   if (limit_exists()) limit_watch(slack_bytes());
 }

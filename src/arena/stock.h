@@ -58,8 +58,8 @@ void stock_set_apart(unit_t first, size_t units);
 void stock_put_back(unit_t first, size_t units);
 /* Free units are dirty, or dirty again. `now_ms` was read under the gate, so that their list stays in order of time. */
 void stock_note_dirty(unit_t first, size_t units, uint64_t now_ms);
-/* Those that were set apart dirty, and are put back, have gone back to the system. */
-void stock_note_purged(unit_t first, size_t units);
+/* So many that were set apart dirty, and are put back, have gone back to the system. */
+void stock_note_purged(size_t units);
 /* A heap that shrinks need not give back a unit of the SuperSlab in which it stopped to grow: what a huge page
  * made resident there is dirty from now on. */
 void stock_give_slack(void);

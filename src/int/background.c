@@ -226,6 +226,7 @@ void background_start(own_thread_create_fn *create) {
 }
 
 void background_after_fork(void) {
+  os_fences_after_fork();
   atomic32_store_relaxed(&background.process_id, 0);
   atomic32_store_relaxed(&background.runs, 0);
   arena_attend(false);

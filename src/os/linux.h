@@ -21,6 +21,10 @@ bool linux_was_unfiltered(void);
 /* Whether files may be looked at as the loader has looked at the program's. */
 bool linux_may_look_at_files(void);
 
+/* Reads /proc/self/status, and shows it line by line, each cut at 63 bytes. false: it cannot be opened. */
+typedef void linux_status_line_fn(const char *line, void *context);
+bool linux_read_status(linux_status_line_fn *on_line, void *context);
+
 /* Whether this call fails by os_fault_set, with errno; and whether all do from then on. */
 #if defined(HAK_FAULT_INJECTION)
 bool linux_fault_here(void);

@@ -180,6 +180,8 @@ typedef enum {
   OS_FENCED,
 } os_fenced_t;
 os_fenced_t os_fence_thread(uint32_t thread_id);
+/* In a forked child: whether /proc is its own is looked at anew. */
+void os_fences_after_fork(void);
 /* Makes the system ready for it. It would do so itself, at the first fence: in some microseconds while there is one
  * thread, and in ten milliseconds when there are several. */
 void os_prepare_fences(void);

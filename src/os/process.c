@@ -43,11 +43,9 @@ static void read_kib(const char *line, const char *name, size_t *bytes) {
   *bytes = HAK_KIB(kib);
 }
 
-bool os_process_memory(size_t *resident, size_t *peak) {
+bool linux_read_status(linux_status_line_fn *on_line, void *context) {
   char text[256], line[64];
   size_t length = 0;
-  *resident = *peak = 0;
-  if (linux_fault_here() || !os_is_unfiltered()) return false;
   int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   for (long n; (n = syscall(SYS_read, fd, text, sizeof text)) > 0;) {
@@ -58,12 +56,25 @@ bool os_process_memory(size_t *resident, size_t *peak) {
       }
       line[length] = '\0';
       length = 0;
-      read_kib(line, "VmRSS:", resident);
-      read_kib(line, "VmHWM:", peak);
+      on_line(line, context);
     }
   }
   os_close(fd);
-  return *resident > 0 && *peak > 0;
+  return true;
+}
+
+typedef struct {
+  size_t resident, peak;
+} process_memory_t;
+static void read_memory(const char *line, void *memory) {
+  read_kib(line, "VmRSS:", &((process_memory_t *)memory)->resident);
+  read_kib(line, "VmHWM:", &((process_memory_t *)memory)->peak);
+}
+bool os_process_memory(size_t *resident, size_t *peak) {
+  process_memory_t memory = {0};
+  bool is_read = !linux_fault_here() && os_is_unfiltered() && linux_read_status(read_memory, &memory);
+  *resident = memory.resident, *peak = memory.peak;
+  return is_read && *resident > 0 && *peak > 0;
 }
 
 uint32_t os_thread_id(void) { return (uint32_t)syscall(SYS_gettid); }

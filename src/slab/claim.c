@@ -8,7 +8,7 @@
 claimed_t claim_begin(owner_t *owner) {
   HAK_ASSERT(!owner->puts_aside && owner->put_aside == 0);
   /* It would be in vain; and a busy thread should not be interrupted for it. */
-  if (atomic32_load_relaxed(&owner->busy) != 0) return CLAIM_LATER;
+  if (atomic32_load_relaxed(&owner->busy) != 0) return CLAIM_BUSY;
   lock_acquire(&owner->claim);                            /* C1; nobody has it: the pool's gate is held */
   os_fenced_t fenced = os_fence_thread(owner->thread_id); /* C2 */
   if (fenced == OS_FENCED && atomic32_load_acquire(&owner->busy) == 0) { /* C3 */
@@ -19,7 +19,7 @@ claimed_t claim_begin(owner_t *owner) {
     return CLAIMED;
   }
   lock_release(&owner->claim);
-  return fenced == OS_FENCE_REFUSED ? CLAIM_REFUSED : CLAIM_LATER;
+  return fenced == OS_FENCE_REFUSED ? CLAIM_REFUSED : fenced == OS_FENCE_RUNS ? CLAIM_RUNS : CLAIM_BUSY;
 }
 
 void claim_end(owner_t *owner) {

@@ -38,8 +38,9 @@ HAK_C_BEGIN
 
 /* Claims an owner that is attached to another thread. The pool's gate is held. */
 typedef enum {
-  CLAIM_REFUSED, /* the system has no fence for that thread, or may not be asked for it     */
-  CLAIM_LATER,   /* the thread is in the allocator, or runs where one has to be seen asleep */
+  CLAIM_REFUSED, /* the system has no fence for that thread, or may not be asked for it */
+  CLAIM_BUSY,    /* the thread is in the allocator                                      */
+  CLAIM_RUNS,    /* it runs, where it has to be seen asleep                             */
   CLAIMED,
 } claimed_t;
 claimed_t claim_begin(owner_t *owner);

@@ -78,6 +78,7 @@ typedef struct owner {
   uint8_t look_class;               /* see next_look                                */
   uint8_t idle_visits, idle_shift;  /* of tidy.c: visits that found nothing; how long the
                                       thread may be idle before the first           */
+  uint8_t vain_tries;               /* the same: to claim it, as its thread runs, or nobody says whether it does */
   uint8_t disown_class;             /* of orphanage_disown: lists before it were looked at */
   bool goes_on;                     /* of purge_unused: the last one has not got through */
   bool puts_aside;                  /* claimed: empty slabs wait in put_aside       */

@@ -39,7 +39,7 @@ enum { PURGE_STEP_CALLS = 64 }; /* some tenths of a millisecond */
  * ms, no more than some calls for each millisecond that has passed. */
 size_t purge_idle(owner_t *owner, uint64_t now_ms, size_t most_calls);
 /* Whether there is more to do in its round than the owning thread soon will, as it comes by some times a second: it
- * would take minutes for what a peak has left. Of any thread. */
+ * would take half a minute for what a peak has left. Of any thread. */
 HAK_INLINE bool purge_wants_help(const owner_t *owner) { return atomic8_load_relaxed(&owner->wants_help) != 0; }
 /* Whether a round over the owner's slabs has begun and not ended. */
 HAK_INLINE bool purge_is_under_way(const owner_t *owner) { return owner->next_look != 0 || owner->look_class != 0; }

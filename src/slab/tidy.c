@@ -64,7 +64,7 @@ static uint64_t unused_since_ms(owner_t *owner, uint64_t now_ms) {
     owner->served_ms = 0;
   }
   owner->seen_activity = activity;
-  owner->idle_visits = 0;
+  owner->idle_visits = owner->vain_tries = 0;
   return owner->seen_ms = now_ms;
 }
 
@@ -113,11 +113,15 @@ static tidied_t tidy_attached(owner_t *owner, uint64_t now_ms, tidy_flush_fn *st
   }
   bool sleeps = has_slept(owner);
   if (sleeps) pool_make_orphanage(owner);
+  if (owner->vain_tries == IDLE_VISITS) return TIDY_NOTHING;
   claimed_t claimed = claim_begin(owner);
+  if (claimed == CLAIM_BUSY) return TIDY_NOTHING;
   if (claimed != CLAIMED) {
-    if (claimed == CLAIM_LATER && ++owner->idle_visits < IDLE_VISITS) note_idle_from(now_ms + profile_wait(IDLE_MS));
+    owner->vain_tries++;
+    if (claimed == CLAIM_RUNS) note_idle_from(now_ms + profile_wait(IDLE_MS)); /* nobody rings when it stops */
     return TIDY_NOTHING;
   }
+  owner->vain_tries = 0;
   int64_t free_before = owner->free_bytes;
   bool worked = strip != NULL && strip(owner);
   /* It takes two looks to see that a thread does not use its magazines; this one cannot have. */

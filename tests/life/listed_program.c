@@ -26,20 +26,11 @@ static const struct {
   const char *name;
   long number;
 } needed[] = {
-    {"close", SYS_close},
-    {"fstat", SYS_fstat},
-    {"futex", SYS_futex},
-    {"getpid", SYS_getpid},
-    {"gettid", SYS_gettid},
-    {"madvise", SYS_madvise},
-    {"mmap", SYS_mmap},
-    {"munmap", SYS_munmap},
-    {"newfstatat", SYS_newfstatat},
-    {"openat", SYS_openat},
-    {"prctl", SYS_prctl},
-    {"prlimit64", SYS_prlimit64},
-    {"read", SYS_read},
-    {"rt_sigprocmask", SYS_rt_sigprocmask},
+    {"close", SYS_close},         {"fstat", SYS_fstat},   {"futex", SYS_futex},
+    {"getpid", SYS_getpid},       {"gettid", SYS_gettid}, {"madvise", SYS_madvise},
+    {"mmap", SYS_mmap},           {"munmap", SYS_munmap}, {"newfstatat", SYS_newfstatat},
+    {"openat", SYS_openat},       {"prctl", SYS_prctl},   {"pread64", SYS_pread64},
+    {"prlimit64", SYS_prlimit64}, {"read", SYS_read},     {"rt_sigprocmask", SYS_rt_sigprocmask},
     {"sysinfo", SYS_sysinfo},
 };
 /* What programs, their C library, its malloc, threads and children call beside that. */
@@ -50,10 +41,10 @@ static const long others[] = {
 #if defined(SYS_arch_prctl)
     SYS_arch_prctl,
 #endif
-    SYS_brk,          SYS_clock_gettime,   SYS_clone,           SYS_clone3,    SYS_execve,
-    SYS_exit,         SYS_exit_group,      SYS_faccessat,       SYS_getrandom, SYS_mprotect,
-    SYS_mremap,       SYS_pread64,         SYS_restart_syscall, SYS_rseq,      SYS_rt_sigaction,
-    SYS_rt_sigreturn, SYS_set_robust_list, SYS_set_tid_address, SYS_wait4,     SYS_write,
+    SYS_brk,        SYS_clock_gettime, SYS_clone,        SYS_clone3,          SYS_execve,          SYS_exit,
+    SYS_exit_group, SYS_faccessat,     SYS_getrandom,    SYS_mprotect,        SYS_mremap,          SYS_restart_syscall,
+    SYS_rseq,       SYS_rt_sigaction,  SYS_rt_sigreturn, SYS_set_robust_list, SYS_set_tid_address, SYS_wait4,
+    SYS_write,
 };
 static struct sock_filter code[100];
 static unsigned short length;

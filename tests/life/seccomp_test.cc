@@ -87,7 +87,7 @@ class LeftOut : public Sandbox {};
 INSTANTIATE_TEST_SUITE_P(In, LeftOut,
                          testing::Combine(testing::Values("free", "confined"),
                                           testing::Values("close", "fstat", "futex", "getpid", "gettid", "madvise",
-                                                          "mmap", "munmap", "newfstatat", "openat", "prctl",
+                                                          "mmap", "munmap", "newfstatat", "openat", "prctl", "pread64",
                                                           "prlimit64", "read", "rt_sigprocmask", "sysinfo")),
                          name_of);
 

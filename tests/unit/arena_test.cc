@@ -288,7 +288,7 @@ TEST_F(Arena, DirtyMemoryIsBoundedEvenWithoutAClock) {
 
 /* Of a row that lies in several SuperSlabs, in which nothing else is. */
 static size_t purge_at_most(size_t most, size_t calls, size_t keep, bool is_exact) {
-  const purging_order_t order = {PURGING_ALL, most, calls, keep, nullptr, true, is_exact};
+  const purging_order_t order = {PURGING_ALL, most, calls, keep, nullptr, true, is_exact, false};
   return purging_do(&order, nullptr) >> UNIT_SHIFT;
 }
 
@@ -718,6 +718,28 @@ TEST_F(Arena, WhatWasInUseLatelyMakesNoNewPeakWhereSomebodyAttends) {
     EXPECT_LE(held, kUnits + kUnits / 4) << "of which in use: " << runs.size() * kPart;
   }
   for (unit_t run : runs) give(run);
+  arena_attend(false);
+}
+
+/* Nor in gaps of the same zone, which it does not fit into. */
+TEST_F(Arena, WhatWasInUseLatelyMakesNoNewPeakInGaps) {
+  constexpr size_t kUnits = 3200, kPart = 32, kLonger = kPart + 8;
+  purge_dirty();
+  arena_attend(true);
+  std::vector<unit_t> runs, longer;
+  for (size_t i = 0; i < kUnits / kPart; i++) runs.push_back(take(ZONE_SMALL, kPart));
+  for (size_t i = 0; i < runs.size(); i += 2) {
+    give(runs[i]);
+    arena_relieve(kPart);
+  }
+  size_t most = 0;
+  for (size_t taken = 0; taken < kUnits / 2; taken += kLonger) {
+    longer.push_back(take(ZONE_SMALL, kLonger));
+    most = std::max(most, (arena_usage().dirty >> UNIT_SHIFT) + taken + kLonger);
+  }
+  EXPECT_LE(most, kUnits / 2 + kUnits / 5);
+  for (size_t i = 1; i < runs.size(); i += 2) give(runs[i]);
+  for (unit_t run : longer) give(run);
   arena_attend(false);
 }
 

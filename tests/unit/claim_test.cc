@@ -152,6 +152,55 @@ TEST_F(Claim, AThreadThatWorksIsLeftAlone) {
   trim(0);
 }
 
+/* Whether somebody who looks after an owner for ten seconds, while blocks come back to it, is to come again. */
+static bool is_to_come_again(owner_t *owner, std::uint64_t now_ms) {
+  for (int i = 0; i < 100; i++) {
+    now_ms += 100;
+    while (tidy_some(now_ms, nullptr, nullptr) != TIDY_NOTHING) continue;
+  }
+  HAK_CHECK(remote_has_pending(owner));
+  return tidy_is_to_come(now_ms);
+}
+
+/* As where a signal handler has jumped away. */
+TEST_F(Claim, AThreadThatStaysInTheAllocatorKeepsNobodyAwake) {
+  AttachedOwner worker;
+  std::vector<void *> blocks = worker.refill(kClass, 2u * size_classes[kClass].capacity);
+  give_to_another_thread(worker);
+  owner_enter(worker);
+  free_from_elsewhere(blocks);
+  EXPECT_FALSE(is_to_come_again(worker, os_now_ms()));
+  owner_leave(worker);
+  trim(0);
+}
+
+/* Where it has to be seen asleep. */
+TEST_F(Claim, AThreadThatRunsOnKeepsNobodyAwake) {
+  if (HAK_THREAD_SANITIZER) GTEST_SKIP() << "it starts no threads in a child";
+  enum { kNoFilters = 77 };
+  const auto outcome = hak_test::in_child([&] {
+    AttachedOwner worker;
+    std::vector<void *> blocks = worker.refill(kClass, 2u * size_classes[kClass].capacity);
+    free_from_elsewhere(blocks);
+    std::atomic<std::uint32_t> id{0};
+    std::atomic<bool> end{false};
+    std::thread spinner([&] {
+      id = os_thread_id();
+      while (!end) continue;
+    });
+    while (id == 0) std::this_thread::yield();
+    worker->thread_id = id;
+    const bool has_filter = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 && hak_test::install_filter();
+    if (has_filter) os_note_filter();
+    const bool again = has_filter && is_to_come_again(worker, os_now_ms());
+    end = true;
+    spinner.join();
+    return !has_filter ? (int)kNoFilters : again ? 1 : 0;
+  });
+  if (outcome.exited_with(kNoFilters)) GTEST_SKIP() << "no filter can be installed here";
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
+}
+
 /* The arena's gate may be held by the thread that waits for the end of the claim. */
 TEST_F(Claim, SlabsThatBecomeEmptyWaitForItsEnd) {
   AttachedOwner owner;

@@ -280,7 +280,7 @@ TEST_F(ShutGate, WhoPurgesAndUnshelvesLeavesTheRestToOthers) {
   const unit_t shelved = shelve(kOneMiB);
   arena_give(arena_take(ZONE_SMALL, 4, 1, nullptr), 4);
   ASSERT_GE(dirty_units(), 4u);
-  const purging_order_t order = {PURGING_ALL, 100, 100, 0, nullptr, false, false};
+  const purging_order_t order = {PURGING_ALL, 100, 100, 0, nullptr, false, false, false};
   bool was_shut = false;
   behind_a_shut_gate(arena_gate, [&] {
     EXPECT_EQ(purging_do(&order, &was_shut), 0u);

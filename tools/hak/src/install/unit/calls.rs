@@ -8,7 +8,7 @@ use crate::install::unit::Settings;
 
 /// What hakmem calls under a filter that is there before the program: docs/configuration.md says what for, and
 /// tests/life/listed_program.c has a filter of these.
-const NEEDED: [&str; 15] = [
+const NEEDED: [&str; 16] = [
     "close",
     "fstat",
     "futex",
@@ -20,6 +20,7 @@ const NEEDED: [&str; 15] = [
     "newfstatat",
     "openat",
     "prctl",
+    "pread64",
     "prlimit64",
     "read",
     "rt_sigprocmask",

@@ -206,7 +206,7 @@ mod tests {
     use crate::install::unit::text::Setting;
 
     const SOME: &str = "@default\n    # Always\n    futex\n    getpid\n    gettid\n    membarrier\n    mmap\n    munmap\n    \
-                        prlimit64\n\n@basic-io\n    close\n    read\n@file-system\n    close\n    fstat\n    newfstatat\n    openat\n\
+                        prlimit64\n\n@basic-io\n    close\n    pread64\n    read\n@file-system\n    close\n    fstat\n    newfstatat\n    openat\n\
                         @process\n    prctl\n    tgkill\n@signal\n    rt_sigprocmask\n@all\n    @basic-io\n    @default\n    \
                         @file-system\n    @process\n    @signal\n    madvise\n    mremap\n    sysinfo\n\n\
                         # Ungrouped System Calls:\n#   mincore\n";
@@ -234,9 +234,13 @@ mod tests {
         assert_eq!(ended(&[narrow]).as_deref(), Some("madvise sysinfo"));
         assert_eq!(
             ended(&["SystemCallFilter=madvise sysinfo fstat"]).as_deref(),
-            Some("close newfstatat openat prctl read rt_sigprocmask")
+            Some("close newfstatat openat prctl pread64 read rt_sigprocmask")
         );
-        assert_eq!(ended(&["SystemCallFilter=@no-such"]).unwrap().split(' ').count(), 9, "@default is there by itself");
+        assert_eq!(
+            ended(&["SystemCallFilter=@no-such"]).unwrap().split(' ').count(),
+            10,
+            "@default is there by itself"
+        );
         for lines in [
             &["SystemCallFilter=@all"][..],
             &[narrow, "SystemCallFilter=sysinfo madvise"],

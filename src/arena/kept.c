@@ -198,8 +198,8 @@ void kept_age(uint64_t now_ms) {
 bool kept_is_exceeded(uint64_t now_ms, bool was_exceeded) {
   kept_age(now_ms);
   size_t needed = kept_needed_units(), least = floor_of(needed), share = share_of(needed), fallen = fallen_units();
-  size_t most = keep_of(share, fallen, reused_there()), may_be_shelved = least + max_size(kept.lately_needed, needed);
-  kept.lately_needed = may_be_shelved - least;
+  kept.lately_needed = max_size(kept.lately_needed, needed);
+  size_t most = keep_of(share, fallen, reused_there()), may_be_shelved = least + kept.lately_needed;
   shelf_limit(most >= may_be_shelved ? may_be_shelved : min_size(may_be_shelved, keep_of(share, fallen, reused())));
   /* A call for each slab that is freed would cost more than the free. */
   if (!was_exceeded && !(limit_exists() && limit_is_tight())) most += kept.is_told ? bounded(kept.told_units) : least;

@@ -2,7 +2,8 @@
  * Claims: work on an owner whose thread is elsewhere.
  *
  * A thread that sleeps, or whose magazines serve it alone, reaches no batch boundary:
- * what others free into its slabs waits, and what lies free in them stays resident.
+ * what others free into its slabs waits, and what lies free in them stays resident;
+ * one that is there a few times a second gives back little of it.
  * Another thread may do that work while the owning thread is outside the allocator's
  * slow paths, and keeps it out meanwhile.
  *

@@ -41,7 +41,8 @@ typedef enum {
 /* What waits in pooled owners for a thread that may never come: flushes, collects
  * remote frees, releases empty slabs, those of warm owners too, and does what
  * purge_idle does. The same, with `strip`, in owners whose threads have not needed
- * the allocator for a tenth of a second, as long as that finds something; what is hardly
+ * the allocator for a tenth of a second, as long as that finds something; and what purge_idle does alone in those
+ * whose threads are about too seldom to end it (purge_wants_help). What is hardly
  * used of their slabs goes to the pool then (orphanage_disown). A little at a time: callers
  * come often, and go on where the last one stopped; rounds over all owners begin 50 ms
  * apart. */

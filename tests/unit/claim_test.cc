@@ -13,6 +13,8 @@
 namespace {
 
 using hak_test::AttachedOwner;
+using hak_test::begin_under_a_filter;
+using hak_test::kNoFilters;
 using hak_test::tidy;
 using hak_test::used_bytes;
 
@@ -179,7 +181,6 @@ TEST_F(Claim, AThreadThatRunsOnKeepsNobodyAwake) {
 #if defined(HAK_TEST_NO_LIMITS)
   GTEST_SKIP() << "sanitizers and the emulator start no threads in a child";
 #endif
-  enum { kNoFilters = 77 };
   const auto outcome = hak_test::in_child([&] {
     AttachedOwner worker;
     std::vector<void *> blocks = worker.refill(kClass, 2u * size_classes[kClass].capacity);
@@ -192,8 +193,7 @@ TEST_F(Claim, AThreadThatRunsOnKeepsNobodyAwake) {
     });
     while (id == 0) std::this_thread::yield();
     worker->thread_id = id;
-    const bool has_filter = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 && hak_test::install_filter();
-    if (has_filter) os_note_filter();
+    const bool has_filter = begin_under_a_filter();
     const bool again = has_filter && is_to_come_again(worker, os_now_ms());
     end = true;
     spinner.join();
@@ -272,10 +272,8 @@ TEST_F(Claim, WhoHasClaimedAThreadThatWaitsIsAlone) {
   GTEST_SKIP() << "sanitizers and the emulator start no threads in a child";
 #endif
   if (!os_was_loaded()) GTEST_SKIP() << "a static program opens no files under a filter";
-  enum { kNoFilters = 77 };
   const auto outcome = hak_test::in_child([] {
-    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 0 || !hak_test::install_filter()) return (int)kNoFilters;
-    os_note_filter();
+    if (!begin_under_a_filter()) return (int)kNoFilters;
     return contend(500,
                    [](hak_test::Random &random) {
                      if (random.below(2) == 0) usleep(static_cast<useconds_t>(random.below(60)));

@@ -32,9 +32,10 @@ std::vector<std::uint32_t> allowed_nodes() {
   return nodes;
 }
 
-enum { kNoFilters = 77 };
+using hak_test::begin_under_a_filter;
 using hak_test::give_up_privileges;
 using hak_test::install_filter;
+using hak_test::kNoFilters;
 
 /* A thread which spins, or waits: for a byte, or for the child of a vfork. */
 class Other {
@@ -91,8 +92,7 @@ bool becomes(std::uint32_t thread_id, os_fenced_t expected) {
 TEST(System, AFilterThatWasThereBeforeTellsOfOthers) {
   const auto outcome = hak_test::in_child([] {
     const uint32_t threads = os_thread_count(); /* a sanitizer may have one */
-    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 0 || !install_filter()) return (int)kNoFilters;
-    os_note_filter();
+    if (!begin_under_a_filter()) return (int)kNoFilters;
     errno = 7;
     if (os_is_unfiltered() || os_has_confined_itself() || os_hides_filters() || errno != 7) return 1;
     if (os_thread_count() != (os_was_loaded() ? threads : 0)) return 2;
@@ -116,8 +116,7 @@ TEST(System, AFilterThatWasThereBeforeHidesOthers) {
 /* Under a filter, or where the system has no membarrier, a thread is looked at. */
 TEST(System, AThreadThatWaitsNeedsNoFence) {
   const auto outcome = hak_test::in_child([] {
-    if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 0 || !install_filter()) return (int)kNoFilters;
-    os_note_filter();
+    if (!begin_under_a_filter()) return (int)kNoFilters;
     if (!os_was_loaded()) return os_fence_thread(os_thread_id()) == OS_FENCE_REFUSED ? 0 : 1;
     errno = 7;
     const uint64_t refused = atomic64_load_relaxed(&os_calls.refused_membarriers);

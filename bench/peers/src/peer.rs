@@ -28,7 +28,7 @@ pub enum Tool {
 pub const PEERS: &[Peer] = &[
     Peer {
         name: "mimalloc3",
-        crate_name: "libmimalloc-sys",
+        crate_name: "libmimalloc-sys3",
         needs: &[],
         version: mimalloc_version,
         environment: &[],
@@ -71,7 +71,7 @@ impl Peer {
     }
 }
 
-/// The header has the version as one number, 30302 for 3.3.2.
+/// The header has the version as one number, 30600 for 3.6.0.
 fn mimalloc_version(source: &Source) -> Result<String> {
     let header = read(source, "c_src/mimalloc/v3/include/mimalloc.h")?;
     let number: u32 = header

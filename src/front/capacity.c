@@ -47,15 +47,20 @@ size_t capacity_first(unsigned size_class) {
 size_t capacity_least(unsigned size_class) { return size_class_is_single(size_class) ? 0 : capacity_first(size_class); }
 
 /* Less than a fair batch. Mid blocks would come one by one where nothing but bytes counted. */
-static bool is_small(unsigned size_class, size_t capacity) {
+static bool is_small(unsigned size_class, size_t capacity, size_t batch_bytes) {
   size_t bytes = capacity * block_bytes(size_class);
-  if (capacity < BATCH_CAPACITY && bytes < BATCH_BYTES) return true;
+  if (capacity < BATCH_CAPACITY && bytes < batch_bytes) return true;
   return !size_class_is_single(size_class) && capacity < MID_BATCH_CAPACITY && bytes < MID_BATCH_BYTES;
 }
 
-size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed, bool gave) {
+size_t capacity_batch_bytes(size_t threads, bool is_one_way) {
+  if (!is_one_way) return BATCH_BYTES;
+  return max_size(min_size(BATCH_ALL_BYTES / max_size(threads, 1), BATCH_ONE_WAY_BYTES), BATCH_BYTES);
+}
+
+size_t capacity_when_empty(unsigned size_class, size_t capacity, size_t batch_bytes, bool missed, bool gave) {
   if (capacity == 0) return gave || !size_class_is_single(size_class) ? capacity_first(size_class) : 0;
-  return missed && is_small(size_class, capacity) ? twice(capacity) : capacity;
+  return missed && is_small(size_class, capacity, batch_bytes) ? twice(capacity) : capacity;
 }
 
 size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed) {
@@ -63,9 +68,9 @@ size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed) {
   return missed && twice(capacity) <= MAX_CAPACITY ? twice(capacity) : capacity;
 }
 
-size_t capacity_when_sent(unsigned size_class, size_t capacity) {
+size_t capacity_when_sent(unsigned size_class, size_t capacity, size_t batch_bytes) {
   if (capacity == 0) return capacity_first(size_class);
-  return is_small(size_class, capacity) ? twice(capacity) : capacity;
+  return is_small(size_class, capacity, batch_bytes) ? twice(capacity) : capacity;
 }
 
 size_t capacity_refill(size_t capacity) { return max_size((capacity + 1) / 2, 1); }

@@ -15,6 +15,8 @@ enum {
   FIRST_BYTES = 4 * 1024,
   BATCH_CAPACITY = 127, /* running empty alone grows it to this, and to BATCH_BYTES */
   BATCH_BYTES = 16 * 1024,
+  BATCH_ONE_WAY_BYTES = 64 * 1024, /* capacity_batch_bytes */
+  BATCH_ALL_BYTES = 1024 * 1024,
   MID_BATCH_CAPACITY = 7, /* the same for mid blocks, if that is more */
   MID_BATCH_BYTES = 64 * 1024,
   MAX_CAPACITY = 8191,
@@ -60,17 +62,23 @@ size_t capacity_first(unsigned size_class);
  * memory. */
 size_t capacity_least(unsigned size_class);
 
+/* How much a fair batch is, in bytes of blocks: BATCH_BYTES. Of a thread that only gets blocks of the class from
+ * others, or only frees others', it is BATCH_ONE_WAY_BYTES, or its part of BATCH_ALL_BYTES if that is less, of so many
+ * threads: what passes from thread to thread costs some lines of the cache and a locked instruction, however much it
+ * is, and all of it passes. */
+size_t capacity_batch_bytes(size_t threads, bool is_one_way);
+
 /* The capacity of a magazine that has run empty; `missed`: the second time since it last
  * ran full; `gave`: it has run full at all. Single blocks are kept only where some have
  * come back and were wanted again: what is freed at the end of a program's work, or of a
  * part of it, is not. */
-size_t capacity_when_empty(unsigned size_class, size_t capacity, bool missed, bool gave);
+size_t capacity_when_empty(unsigned size_class, size_t capacity, size_t batch_bytes, bool missed, bool gave);
 /* The same for one that has run full, or is none yet; `missed`: it ran empty since it last
  * ran full. So it oscillates: half of it travels to the slabs and back each time. */
 size_t capacity_when_full(unsigned size_class, size_t capacity, bool missed);
 
 /* The same for one whose blocks go to other threads and come from there: no more than a fair batch. */
-size_t capacity_when_sent(unsigned size_class, size_t capacity);
+size_t capacity_when_sent(unsigned size_class, size_t capacity, size_t batch_bytes);
 
 /* How many blocks a refill brings: half, so that frees that follow find room, too. */
 size_t capacity_refill(size_t capacity);

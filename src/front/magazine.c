@@ -73,8 +73,10 @@ HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool may_share, bool 
   if (block != NULL) return block;
   magazine_t *m = &heap->magazines[size_class];
   bool is_shared = HAK_UNLIKELY(may_share) && sharing_note(heap, size_class);
-  if (!is_shared || m->capacity == 0)
-    array_widen(heap, size_class, capacity_when_empty(size_class, m->capacity, m->missed, m->gave), NULL);
+  if (!is_shared || m->capacity == 0) {
+    size_t batch_bytes = travel_batch_bytes(heap, size_class);
+    array_widen(heap, size_class, capacity_when_empty(size_class, m->capacity, batch_bytes, m->missed, m->gave), NULL);
+  }
   m->missed = m->used = true;
   size_t wanted = capacity_refill(m->capacity);
   if (wanted == 1) {

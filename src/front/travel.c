@@ -5,7 +5,6 @@
 #include "../slab/batch.h"
 #include "../slab/pool.h"
 #include "../slab/remote.h"
-#include "capacity.h"
 
 /* Until its thread's second round of decay_now after it ran full of another's blocks, or the first after it was
  * served by the depot for want of own ones. */
@@ -47,10 +46,16 @@ static bool are_own(const heap_t *heap, unsigned size_class, const void *block) 
   return true;
 }
 
+size_t travel_batch_bytes_of_one(const heap_t *heap, unsigned size_class) {
+  const magazine_t *m = &heap->magazines[size_class];
+  bool only_gets = !m->gave, only_frees = !m->missed && heap->owner.slabs[size_class] == 0;
+  return capacity_batch_bytes(pool_attached_count(), only_gets || only_frees);
+}
+
 size_t travel_capacity_when_full(const heap_t *heap, unsigned size_class, const void *block) {
   const magazine_t *m = &heap->magazines[size_class];
   size_t full = capacity_when_full(size_class, m->capacity, m->missed);
   if (m->travels == 0) return full;
-  size_t fair = capacity_when_sent(size_class, m->capacity);
+  size_t fair = capacity_when_sent(size_class, m->capacity, travel_batch_bytes(heap, size_class));
   return full > fair && !travel_is_due(size_class) && are_own(heap, size_class, block) ? full : fair;
 }

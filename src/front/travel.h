@@ -20,6 +20,7 @@
 #ifndef HAK_TRAVEL_H
 #define HAK_TRAVEL_H
 
+#include "capacity.h"
 #include "heap.h"
 
 HAK_C_BEGIN
@@ -45,6 +46,14 @@ void travel_decay(heap_t *heap, unsigned size_class);
  * blocks are all out: what others have too many of, so no page is touched anew, and where blocks go in a circle
  * nobody looks for their slabs. Returns how many. */
 size_t travel_fetch(heap_t *heap, unsigned size_class, void **blocks, size_t wanted);
+
+/* How much a fair batch is of a magazine, in bytes: more where blocks pass in one direction, as the magazine
+ * never ran full, or has not run empty since and none of the thread's own blocks is free. */
+size_t travel_batch_bytes_of_one(const heap_t *heap, unsigned size_class); /* that travels */
+HAK_INLINE size_t travel_batch_bytes(const heap_t *heap, unsigned size_class) {
+  if (HAK_LIKELY(heap->magazines[size_class].travels == 0)) return BATCH_BYTES;
+  return travel_batch_bytes_of_one(heap, size_class);
+}
 
 /* The capacity that a magazine is to have that has run full, and travels or not; `block` is the one that it has no room
  * for. */

@@ -27,11 +27,12 @@ TEST(Capacity, OfEachClass) {
     EXPECT_EQ(capacity_first(c), row.first);
     EXPECT_EQ(capacity_least(c), row.least);
     const bool is_single = size_class_is_single(c);
-    EXPECT_EQ(capacity_when_empty(c, 0, false, false), is_single ? 0 : row.first) << "none has come back";
-    EXPECT_EQ(capacity_when_empty(c, 0, false, true), row.first);
+    const size_t batch = capacity_batch_bytes(1, false);
+    EXPECT_EQ(capacity_when_empty(c, 0, batch, false, false), is_single ? 0 : row.first) << "none has come back";
+    EXPECT_EQ(capacity_when_empty(c, 0, batch, false, true), row.first);
     EXPECT_EQ(capacity_when_full(c, 0, false), is_single ? 0 : row.first) << "none was wanted again";
-    EXPECT_EQ(capacity_when_empty(c, row.first, false, true), row.first) << "once is no reason";
-    EXPECT_EQ(capacity_when_empty(c, row.first, true, true), row.when_empty_twice);
+    EXPECT_EQ(capacity_when_empty(c, row.first, batch, false, true), row.first) << "once is no reason";
+    EXPECT_EQ(capacity_when_empty(c, row.first, batch, true, true), row.when_empty_twice);
     EXPECT_EQ(capacity_when_full(c, row.first, false), row.first);
     EXPECT_EQ(capacity_when_full(c, row.first, true), 2 * row.first + 1) << "it oscillates";
     EXPECT_EQ(capacity_flush(c, 8191), row.overflow_flushes);
@@ -40,19 +41,30 @@ TEST(Capacity, OfEachClass) {
 
 /* How far a magazine grows that only runs empty. */
 TEST(Capacity, ABatchIsFair) {
-  for (auto [block_bytes, capacity] : {std::pair<size_t, size_t>{16, 127},
-                                       {1024, 31},
-                                       {2048, 15},
-                                       {4096, 7},
-                                       {16384, 7},
-                                       {20480, 7},
-                                       {32768, 3},
-                                       {65536, 1},
-                                       {HAK_KIB(128), 1}}) {
-    const unsigned c = size_class_of(block_bytes);
-    size_t now = 0;
-    for (int i = 0; i < 20; i++) now = capacity_when_empty(c, now, true, true);
-    EXPECT_EQ(now, capacity) << "of blocks of " << block_bytes << " bytes";
+  struct {
+    size_t block_bytes, one_way, both_ways;
+  } const rows[] = {{16, 127, 127}, {512, 127, 63}, {1024, 127, 31}, {2048, 63, 15}, {4096, 31, 7},
+                    {16384, 7, 7},  {20480, 7, 7},  {32768, 3, 3},   {65536, 1, 1},  {HAK_KIB(128), 1, 1}};
+  for (const auto &row : rows) {
+    const unsigned c = size_class_of(row.block_bytes);
+    for (const bool is_one_way : {false, true}) {
+      const size_t batch = capacity_batch_bytes(2, is_one_way);
+      size_t now = 0, sent = 0;
+      for (int i = 0; i < 20; i++) now = capacity_when_empty(c, now, batch, true, true);
+      for (int i = 0; i < 20; i++) sent = capacity_when_sent(c, sent, batch);
+      EXPECT_EQ(now, is_one_way ? row.one_way : row.both_ways) << "of blocks of " << row.block_bytes << " bytes";
+      EXPECT_EQ(sent, now);
+    }
+  }
+}
+
+TEST(Capacity, AFairBatchIsLessWhereManyThreadsHaveSome) {
+  struct {
+    size_t threads, kib;
+  } const rows[] = {{0, 64}, {1, 64}, {16, 64}, {32, 32}, {64, 16}, {100000, 16}};
+  for (const auto &row : rows) {
+    EXPECT_EQ(capacity_batch_bytes(row.threads, true), HAK_KIB(row.kib)) << row.threads;
+    EXPECT_EQ(capacity_batch_bytes(row.threads, false), HAK_KIB(16)) << row.threads;
   }
 }
 
@@ -75,7 +87,7 @@ TEST(Capacity, AllAreOneLessThanAPowerOfTwoWithinTheirBounds) {
 TEST(Capacity, RunningEmptyEndsAtAFairBatch) {
   const unsigned c = size_class_of(16);
   size_t capacity = 0;
-  for (int i = 0; i < 20; i++) capacity = capacity_when_empty(c, capacity, true, false);
+  for (int i = 0; i < 20; i++) capacity = capacity_when_empty(c, capacity, capacity_batch_bytes(1, false), true, false);
   EXPECT_EQ(capacity, size_t{BATCH_CAPACITY});
 }
 

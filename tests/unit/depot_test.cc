@@ -445,6 +445,31 @@ TEST(Travelling, BlocksOfSeveralPagesDoAmongManyThreads) {
   EXPECT_EQ(works(100 << 10), 0u) << "no block of a slab of several";
 }
 
+TEST(Travelling, ABatchIsMoreWhereBlocksPassInOneDirection) {
+  const std::size_t both_ways = capacity_batch_bytes(1, false), one_way = capacity_batch_bytes(2, true);
+  ASSERT_LT(both_ways, one_way);
+  std::thread([=] {
+    hak_free(hak_malloc(16)); /* there is a heap */
+    magazine_t *m = &the_heap->magazines[kOf1024];
+    m->gave = true;
+    EXPECT_EQ(travel_batch_bytes(the_heap, kOf1024), both_ways) << "it does not travel";
+    travel_begin(the_heap, kOf1024);
+    ASSERT_EQ(the_heap->owner.slabs[kOf1024], 0u);
+    EXPECT_EQ(travel_batch_bytes(the_heap, kOf1024), one_way) << "it only frees";
+    m->missed = true;
+    EXPECT_EQ(travel_batch_bytes(the_heap, kOf1024), both_ways);
+    m->missed = m->gave = false;
+    EXPECT_EQ(travel_batch_bytes(the_heap, kOf1024), one_way) << "none has come back: it only allocates";
+    m->gave = true;
+    void *own[2]; /* a slab has more */
+    for (void *&block : own) block = hak_malloc(1024);
+    ASSERT_NE(the_heap->owner.slabs[kOf1024], 0u) << "the test is void";
+    m->missed = false;
+    EXPECT_EQ(travel_batch_bytes(the_heap, kOf1024), both_ways);
+    for (void *block : own) hak_free(block);
+  }).join();
+}
+
 /* One of another's among the newest is enough, or that it is what the magazine has no room for. */
 TEST(Travelling, WhoExchangesBlocksHoldsAFairBatch) {
   constexpr std::size_t kNewest = 16; /* LOOKS */
@@ -458,7 +483,7 @@ TEST(Travelling, WhoExchangesBlocksHoldsAFairBatch) {
   void *block = hak_malloc(1024);
   m->missed = true;
   travel_begin(the_heap, kOf1024);
-  const std::size_t fair = capacity_when_sent(kOf1024, m->capacity),
+  const std::size_t fair = capacity_when_sent(kOf1024, m->capacity, travel_batch_bytes(the_heap, kOf1024)),
                     full = capacity_when_full(kOf1024, m->capacity, true);
   ASSERT_LT(fair, full) << "the test is void";
   EXPECT_EQ(travel_capacity_when_full(the_heap, kOf1024, block), full);

@@ -403,7 +403,7 @@ TEST(Magazine, AThreadThatOnlyFreesPassesBlocksOn) {
     for (void *block : blocks) hak_free(block);
     EXPECT_LE(atomic64_load_relaxed(&heap->owner.flushes) - before, 400u / 4);
     EXPECT_GT(depot_count(c), 300u) << "the test is void";
-    EXPECT_LE(hak_test::cached_bytes(heap), 16u * 1024);
+    EXPECT_LE(hak_test::cached_bytes(heap), 2 * capacity_batch_bytes(2, true));
     hak__check_all();
   }).join();
   EXPECT_TRUE(the_heap->magazines[c].capacity > 0);

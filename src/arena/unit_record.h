@@ -48,6 +48,7 @@ typedef struct {
       uint16_t purged, purged_pages;
       uint16_t look_at; /* so many free blocks are worth a look: slab/surplus.h */
       bool has_pieces;  /* short rows of free pages were left: slab/purge.h     */
+      bool was_clean;   /* a single block: nobody wrote there before it was one */
     } slab;
     struct {
       uint32_t asked_units; /* what was asked for takes so many; at most the run */

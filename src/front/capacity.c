@@ -32,6 +32,10 @@ size_t capacity_large(size_t wide_bytes, size_t others_bytes, size_t floor_bytes
   return max_size(most - min_size(others_bytes, most), floor);
 }
 
+size_t capacity_absent(size_t large_bytes, unsigned looked_at, unsigned resident) {
+  return looked_at > 0 ? large_bytes / looked_at * (looked_at - resident) : 0;
+}
+
 /* A tiny block is a bit; a mid one is a good part of a slab, which comes and goes; a
  * large one is a slab. */
 size_t capacity_block_cost(unsigned size_class) {

@@ -46,6 +46,8 @@ size_t capacity_budget(size_t threads, bool is_attended);
  * out or in magazines. */
 size_t capacity_large(size_t wide_bytes, size_t others_bytes, size_t floor_bytes, unsigned looked_at,
                       unsigned resident);
+/* Of large blocks of so many bytes, what is in no memory. */
+size_t capacity_absent(size_t large_bytes, unsigned looked_at, unsigned resident);
 /* The floor of one of so many threads: what others have left of LARGE_FLOOR_BYTES, or of what the profile trusts
  * (profile.h), and no less than its share of that and LARGE_FLOOR_LEAST_BYTES. */
 #define LARGE_FLOOR_BYTES HAK_MIB(4)

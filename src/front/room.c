@@ -6,6 +6,7 @@
 #include "../arena/pages.h"
 #include "../base/turns.h"
 #include "../slab/pool.h"
+#include "../support/limit.h"
 #include "bell.h"
 #include "capacity.h"
 
@@ -72,9 +73,17 @@ void room_look_at_out(heap_t *heap) {
   if (HAK_UNLIKELY(not_large_bytes(heap) > room_for_small(heap) / 2)) look_at_out(heap);
 }
 
-size_t room_in_all(heap_t *heap, unsigned size_class, size_t more_bytes) {
+/* What is in no memory takes nothing from a budget; but a limit counts blocks whole. */
+static size_t budget_of(const heap_t *heap, size_t large_bytes) {
   size_t budget = capacity_budget(pool_attached_count(), bell_has_listener());
-  if (size_class_is_single(size_class)) return budget;
+  if (limit_exists() || !room_is_known(heap)) return budget;
+  return budget + capacity_absent(large_bytes, heap->parts_looked_at, heap->parts_resident);
+}
+
+size_t room_in_all(heap_t *heap, unsigned size_class, size_t more_bytes) {
+  bool is_single = size_class_is_single(size_class);
+  size_t budget = budget_of(heap, heap->large_capacity_bytes + (is_single ? more_bytes : 0));
+  if (is_single) return budget;
   if (not_large_bytes(heap) + more_bytes > room_for_small(heap)) look_at_out(heap);
   return min_size(budget, heap->large_capacity_bytes + room_for_small(heap));
 }
@@ -99,20 +108,26 @@ size_t room_for_large_least(const heap_t *heap) {
 size_t room_for_large(const heap_t *heap) {
   size_t wide_bytes = min_size(dense_wide_units() << UNIT_SHIFT, arena_needed_bytes());
   size_t floor_bytes = room_for_large_least(heap);
-  return capacity_large(wide_bytes, others_bytes(heap), floor_bytes, heap->units_looked_at, heap->units_resident);
+  return capacity_large(wide_bytes, others_bytes(heap), floor_bytes, heap->parts_looked_at, heap->parts_resident);
 }
 
-/* By pages in the middle: of many blocks only the beginning is used. */
+/* By pages in the middle: of many blocks only the beginning is used. What is resident of a block tells how the program
+ * uses such blocks if nobody has written there before. Others are cut in other places each time, and all of them comes
+ * to be resident in the end, however little is written to. So what is resident of these counts a part only, or
+ * magazines would have the less room the more passes by them. */
 void room_look_now(heap_t *heap, unsigned size_class, void *block) {
-  if (heap->units_looked_at >= UNITS_REMEMBERED) {
-    heap->units_looked_at /= 2;
-    heap->units_resident /= 2;
+  if (heap->parts_looked_at >= UNITS_REMEMBERED * ROOM_UNIT_PARTS) {
+    heap->parts_looked_at /= 2;
+    heap->parts_resident /= 2;
   }
   size_t units = size_classes[size_class].slab_units, part = size_classes[size_class].block_bytes / PAGES;
   size_t resident = 0;
   for (size_t i = 0; i < PAGES; i++) resident += page_is_resident((char *)block + i * part + part / 2);
-  heap->units_looked_at = (uint16_t)(heap->units_looked_at + units);
-  heap->units_resident = (uint16_t)(heap->units_resident + units * resident / PAGES);
+  size_t parts = units * ROOM_UNIT_PARTS, used = parts * resident / PAGES;
+  bool was_clean = map_record((unit_t)map_unit_of(block))->slab.was_clean;
+  size_t telling = was_clean ? used : used / ROOM_UNIT_PARTS;
+  heap->parts_looked_at = (uint16_t)(heap->parts_looked_at + parts - used + telling);
+  heap->parts_resident = (uint16_t)(heap->parts_resident + telling);
 }
 
 void room_look_again(heap_t *heap, unsigned size_class, void *block) {

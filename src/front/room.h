@@ -48,10 +48,12 @@ void room_after_fork(heap_t *heap);
 
 /* A large block is freed, and its magazine has no place: how much of the first ones is resident. */
 void room_look_now(heap_t *heap, unsigned size_class, void *block);
-enum { ROOM_UNITS_KNOWN = 64 };
+enum { ROOM_UNIT_PARTS = 8, ROOM_UNITS_KNOWN = 64 };
+HAK_INLINE bool room_is_known(const heap_t *heap) {
+  return heap->parts_looked_at >= ROOM_UNITS_KNOWN * ROOM_UNIT_PARTS;
+}
 HAK_INLINE void room_look_first(heap_t *heap, unsigned size_class, void *block) {
-  if (HAK_UNLIKELY(size_class_is_single(size_class)) && heap->units_looked_at < ROOM_UNITS_KNOWN)
-    room_look_now(heap, size_class, block);
+  if (HAK_UNLIKELY(size_class_is_single(size_class)) && !room_is_known(heap)) room_look_now(heap, size_class, block);
 }
 /* The same, and it matters: how much of some is. */
 void room_look_again(heap_t *heap, unsigned size_class, void *block);

@@ -59,6 +59,7 @@ bool slab_extend_single(unit_t slab, uint32_t word, unsigned new_class) {
   bool extended = arena_extend_large(slab, old_units, new_units);
   if (extended) {
     map_record(slab)->slab.size_class = (uint8_t)new_class;
+    map_record(slab)->slab.was_clean = false; /* its new part may not be */
     dense_note_wide((int64_t)new_units - (int64_t)old_units);
     map_write_words(slab, old_units, new_units, word_make(0, KIND_INNER));
   }

@@ -30,14 +30,16 @@ static uint16_t first_look_at(unsigned capacity) { return (uint16_t)(capacity - 
 static HAK_NOINLINE unit_t take_run(size_t units, size_t align_units, bool *is_zero) {
   unit_t run = HAK_UNLIKELY(arena_is_shut()) ? arena_take_cut(units, align_units) : 0;
   if (HAK_LIKELY(run == 0)) return arena_take(ZONE_SMALL, units, align_units, is_zero);
-  if (is_zero != NULL) *is_zero = false;
+  *is_zero = false;
   return run;
 }
 
 unit_t slab_make(owner_t *owner, unsigned size_class, bool *is_zero) {
   const size_class_t *c = &size_classes[size_class];
   bool single = size_class_is_single(size_class);
-  unit_t slab = take_run(c->slab_units, single ? 1 : c->slab_units, is_zero);
+  bool is_clean = false;
+  unit_t slab = take_run(c->slab_units, single ? 1 : c->slab_units, &is_clean);
+  if (is_zero != NULL) *is_zero = is_clean;
   if (slab == 0) return 0;
   if (size_class_is_wide(size_class)) dense_note_wide(c->slab_units);
   if (!single) dense_note_unfilled(c->slab_units); /* until note_full, or slab_unmake */
@@ -51,6 +53,7 @@ unit_t slab_make(owner_t *owner, unsigned size_class, bool *is_zero) {
   r->slab.idle_looks = 0;
   r->slab.look_at = first_look_at(c->capacity);
   r->slab.has_pieces = false;
+  r->slab.was_clean = is_clean;
   bits_fill(slab, c, r->slab.free_count);
   uint32_t word = word_make(owner->id, size_class);
   map_write_words(slab, 1, c->slab_units, single ? word_make(0, KIND_INNER) : word);

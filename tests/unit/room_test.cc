@@ -55,6 +55,76 @@ TEST_F(Room, SmallBlocksAreNotWhatIsOutOfLargeOnes) {
 /* The arena would give out other places, which were never written to. */
 TEST_F(Room, BlocksThatAreHardlyUsedAreAllKept) { EXPECT_GE(HeldAfter(false), HAK_MIB(32)); }
 
+/* A look at a block of 1 MiB that was written to whole, or not at all. */
+class RoomSeen : public testing::Test {
+ protected:
+  static constexpr size_t kBytes = HAK_MIB(1);
+  static constexpr unsigned kParts = kBytes / UNIT_BYTES * ROOM_UNIT_PARTS;
+  /* How many more parts have been looked at by that, and how many of them are resident. */
+  struct Seen {
+    unsigned looked_at, resident;
+    bool operator==(const Seen &other) const { return looked_at == other.looked_at && resident == other.resident; }
+  };
+  static Seen Look(void *block) {
+    heap_t *heap = thread_enter();
+    heap->parts_looked_at = heap->parts_resident = 0;
+    room_look_now(heap, size_class_of(kBytes), block);
+    const Seen seen = {heap->parts_looked_at, heap->parts_resident};
+    thread_leave(heap);
+    return seen;
+  }
+  /* Cut out of what another one has left that was filled. */
+  static void *BlockWhereOneWas() {
+    void *before = hak_malloc(2 * kBytes); /* little enough to stay */
+    std::memset(before, 1, 2 * kBytes);
+    hak_free(before);
+    void *block = hak_malloc(kBytes);
+    EXPECT_EQ(block, before) << "the test is void";
+    return block;
+  }
+};
+
+TEST_F(RoomSeen, WhatNobodyHasUsedBeforeTells) {
+  void *block = hak_malloc(kBytes);
+  EXPECT_EQ(Look(block), (Seen{kParts, 0}));
+  std::memset(block, 1, kBytes);
+  EXPECT_EQ(Look(block), (Seen{kParts, kParts}));
+  hak_free(block);
+}
+
+TEST_F(RoomSeen, WhatWasUsedBeforeTellsLittle) {
+  void *block = BlockWhereOneWas();
+  EXPECT_EQ(Look(block), (Seen{kParts / ROOM_UNIT_PARTS, kParts / ROOM_UNIT_PARTS}));
+  hak_free(block);
+}
+
+TEST_F(RoomSeen, WhatIsNotResidentTellsInAnyCase) {
+  void *block = BlockWhereOneWas();
+  ASSERT_TRUE(os_purge(block, kBytes));
+  EXPECT_EQ(Look(block), (Seen{kParts, 0}));
+  hak_free(block);
+}
+
+TEST_F(RoomSeen, WhatIsInNoMemoryTakesNothingFromABudget) {
+  hak_free(hak_malloc(100));
+  const unsigned c = size_class_of(kBytes);
+  heap_t *heap = thread_enter();
+  heap->parts_looked_at = heap->parts_resident = 0;
+  const size_t budget = room_in_all(heap, c, HAK_MIB(80));
+  heap->parts_looked_at = ROOM_UNITS_KNOWN * ROOM_UNIT_PARTS;
+  EXPECT_EQ(room_in_all(heap, c, HAK_MIB(80)), budget + HAK_MIB(80) + heap->large_capacity_bytes);
+  heap->parts_resident = heap->parts_looked_at / 4;
+  EXPECT_NEAR(static_cast<double>(room_in_all(heap, c, HAK_MIB(80)) - budget),
+              .75 * static_cast<double>(HAK_MIB(80) + heap->large_capacity_bytes), 1024);
+  heap->parts_resident = heap->parts_looked_at;
+  EXPECT_EQ(room_in_all(heap, c, HAK_MIB(80)), budget);
+  heap->parts_resident = 0;
+  limit_set_hard(HAK_MIB(4096));
+  EXPECT_EQ(room_in_all(heap, c, HAK_MIB(80)), budget) << "a limit counts them";
+  limit_set_hard(0);
+  thread_leave(heap);
+}
+
 /* Tiny and mid blocks. Batches of one size each, which drifts; what magazines may hold in the end. */
 class RoomForSmall : public testing::Test {
  protected:
@@ -143,6 +213,13 @@ TEST(RoomForLarge, IsFourTimesWhatIsOutAndAtLeastTheFloor) {
   EXPECT_EQ(capacity_large(0, 0, kFloor, 8, 8), HAK_MIB(4));
   EXPECT_EQ(capacity_large(0, 0, kFloor, 8, 2), HAK_MIB(16)) << "of which a quarter is resident";
   EXPECT_EQ(capacity_large(0, 0, kFloor, 8, 0), SIZE_MAX) << "nothing is";
+}
+
+TEST(RoomForLarge, WhatIsInNoMemoryIsAbsent) {
+  EXPECT_EQ(capacity_absent(HAK_MIB(80), 0, 0), 0u) << "nobody has looked";
+  EXPECT_EQ(capacity_absent(HAK_MIB(80), 8, 8), 0u);
+  EXPECT_EQ(capacity_absent(HAK_MIB(80), 8, 2), HAK_MIB(60));
+  EXPECT_EQ(capacity_absent(HAK_MIB(80), 8, 0), HAK_MIB(80));
 }
 
 TEST(RoomForLarge, FloorIsSharedAmongThreads) {

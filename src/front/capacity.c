@@ -4,6 +4,9 @@
 #include "../support/limit.h"
 #include "../support/profile.h"
 
+/* Of large blocks, what is taken to be in memory at the least: the first and the last page are not looked at. */
+enum { ENDS_SHARE = 8 };
+
 /* Near a limit: for the first capacities of small blocks. */
 static const size_t budget_near_limit = HAK_KIB(64);
 
@@ -33,7 +36,8 @@ size_t capacity_large(size_t wide_bytes, size_t others_bytes, size_t floor_bytes
 }
 
 size_t capacity_absent(size_t large_bytes, unsigned looked_at, unsigned resident) {
-  return looked_at > 0 ? large_bytes / looked_at * (looked_at - resident) : 0;
+  size_t present = max_size(resident, looked_at / ENDS_SHARE);
+  return looked_at > 0 ? large_bytes / looked_at * (looked_at - present) : 0;
 }
 
 /* A tiny block is a bit; a mid one is a good part of a slab, which comes and goes; a

@@ -66,10 +66,10 @@ typedef struct heap {
       size_t capacity_bytes;                         /* all magazines' capacity in blocks' bytes */
       size_t large_capacity_bytes;                   /* those of large blocks */
       uint64_t in_order, gets_mixed;                 /* of order.c: a bit for each class that was, or lately did */
-      /* Of room.c: large blocks that it might have looked at; of those that it did what counts, in parts of units, and
-       * how much of it is resident. */
-      uint16_t looks, parts_looked_at, parts_resident;
-      uint16_t counted_in; /* the generation of processes in which its large_capacity_bytes are counted, or 0 */
+      /* Of room.c: large blocks that it might have looked at; of those that it did, in parts of units, how much that
+       * was, how much of it is resident, and how much of that tells how the program uses such blocks. */
+      uint64_t looks : 9, parts_looked_at : 13, parts_resident : 13, parts_used : 13;
+      uint64_t counted_in : 16; /* the generation of processes in which its large_capacity_bytes are counted, or 0 */
       uint32_t out_lately_kib, looked_at_kib; /* of room.c: the most that was out; what was not free in slabs then */
       /* Of decay.c: when it looked last, and when its round over the magazines began, the lower halves; how
        * many classes that round has still to see, and what has its turn next. */

@@ -14,6 +14,9 @@
  * than a few threads each looks at fewer: to look takes a lock of all mappings, for which whoever maps some
  * waits. */
 enum { LOOK_EVERY = 8, LOOK_THREADS = 4, PAGES = 2, UNITS_REMEMBERED = 1024 };
+enum { PARTS_MOST = (1 << 13) - 1 }; /* as heap.h has them */
+static_assert(UNITS_REMEMBERED * ROOM_UNIT_PARTS + LARGE_MOST_UNITS * ROOM_UNIT_PARTS <= PARTS_MOST,
+              "there is room for a look");
 
 /* That of the magazines of large blocks of heaps that are counted. Relaxed: a sum that is looked at as an estimate. */
 static atomic64 large_capacity_bytes;
@@ -73,10 +76,11 @@ void room_look_at_out(heap_t *heap) {
   if (HAK_UNLIKELY(not_large_bytes(heap) > room_for_small(heap) / 2)) look_at_out(heap);
 }
 
-/* What is in no memory takes nothing from a budget; but a limit counts blocks whole. */
+/* What is in no memory takes nothing from a budget; but a limit counts blocks whole, and of very many threads the
+ * pages that each block has come to be much, and all of them wait for processors in any case. */
 static size_t budget_of(const heap_t *heap, size_t large_bytes) {
-  size_t budget = capacity_budget(pool_attached_count(), bell_has_listener());
-  if (limit_exists() || !room_is_known(heap)) return budget;
+  size_t threads = pool_attached_count(), budget = capacity_budget(threads, bell_has_listener());
+  if (limit_exists() || threads > FEW_THREADS || !room_is_known(heap)) return budget;
   return budget + capacity_absent(large_bytes, heap->parts_looked_at, heap->parts_resident);
 }
 
@@ -108,7 +112,9 @@ size_t room_for_large_least(const heap_t *heap) {
 size_t room_for_large(const heap_t *heap) {
   size_t wide_bytes = min_size(dense_wide_units() << UNIT_SHIFT, arena_needed_bytes());
   size_t floor_bytes = room_for_large_least(heap);
-  return capacity_large(wide_bytes, others_bytes(heap), floor_bytes, heap->parts_looked_at, heap->parts_resident);
+  unsigned tells_nothing = heap->parts_resident - heap->parts_used;
+  return capacity_large(wide_bytes, others_bytes(heap), floor_bytes, heap->parts_looked_at - tells_nothing,
+                        heap->parts_used);
 }
 
 /* By pages in the middle: of many blocks only the beginning is used. What is resident of a block tells how the program
@@ -119,15 +125,17 @@ void room_look_now(heap_t *heap, unsigned size_class, void *block) {
   if (heap->parts_looked_at >= UNITS_REMEMBERED * ROOM_UNIT_PARTS) {
     heap->parts_looked_at /= 2;
     heap->parts_resident /= 2;
+    heap->parts_used /= 2;
   }
   size_t units = size_classes[size_class].slab_units, part = size_classes[size_class].block_bytes / PAGES;
   size_t resident = 0;
   for (size_t i = 0; i < PAGES; i++) resident += page_is_resident((char *)block + i * part + part / 2);
-  size_t parts = units * ROOM_UNIT_PARTS, used = parts * resident / PAGES;
+  size_t parts = units * ROOM_UNIT_PARTS, present = parts * resident / PAGES;
   bool was_clean = map_record((unit_t)map_unit_of(block))->slab.was_clean;
-  size_t telling = was_clean ? used : used / ROOM_UNIT_PARTS;
-  heap->parts_looked_at = (uint16_t)(heap->parts_looked_at + parts - used + telling);
-  heap->parts_resident = (uint16_t)(heap->parts_resident + telling);
+  heap->parts_looked_at += parts & PARTS_MOST;
+  heap->parts_resident += present & PARTS_MOST;
+  size_t used = was_clean ? present : present / ROOM_UNIT_PARTS;
+  heap->parts_used += used & PARTS_MOST;
 }
 
 void room_look_again(heap_t *heap, unsigned size_class, void *block) {

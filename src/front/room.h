@@ -48,7 +48,7 @@ void room_after_fork(heap_t *heap);
 
 /* A large block is freed, and its magazine has no place: how much of the first ones is resident. */
 void room_look_now(heap_t *heap, unsigned size_class, void *block);
-enum { ROOM_UNIT_PARTS = 8, ROOM_UNITS_KNOWN = 64 };
+enum { ROOM_UNIT_PARTS = 4, ROOM_UNITS_KNOWN = 64 };
 HAK_INLINE bool room_is_known(const heap_t *heap) {
   return heap->parts_looked_at >= ROOM_UNITS_KNOWN * ROOM_UNIT_PARTS;
 }

@@ -60,16 +60,19 @@ class RoomSeen : public testing::Test {
  protected:
   static constexpr size_t kBytes = HAK_MIB(1);
   static constexpr unsigned kParts = kBytes / UNIT_BYTES * ROOM_UNIT_PARTS;
-  /* How many more parts have been looked at by that, and how many of them are resident. */
+  /* Parts that were looked at, that are resident, and that count as used. */
   struct Seen {
-    unsigned looked_at, resident;
-    bool operator==(const Seen &other) const { return looked_at == other.looked_at && resident == other.resident; }
+    unsigned looked_at, resident, used;
+    bool operator==(const Seen &other) const {
+      return looked_at == other.looked_at && resident == other.resident && used == other.used;
+    }
   };
   static Seen Look(void *block) {
     heap_t *heap = thread_enter();
-    heap->parts_looked_at = heap->parts_resident = 0;
+    heap->parts_looked_at = heap->parts_resident = heap->parts_used = 0;
     room_look_now(heap, size_class_of(kBytes), block);
-    const Seen seen = {heap->parts_looked_at, heap->parts_resident};
+    const Seen seen = {static_cast<unsigned>(heap->parts_looked_at), static_cast<unsigned>(heap->parts_resident),
+                       static_cast<unsigned>(heap->parts_used)};
     thread_leave(heap);
     return seen;
   }
@@ -86,22 +89,22 @@ class RoomSeen : public testing::Test {
 
 TEST_F(RoomSeen, WhatNobodyHasUsedBeforeTells) {
   void *block = hak_malloc(kBytes);
-  EXPECT_EQ(Look(block), (Seen{kParts, 0}));
+  EXPECT_EQ(Look(block), (Seen{kParts, 0, 0}));
   std::memset(block, 1, kBytes);
-  EXPECT_EQ(Look(block), (Seen{kParts, kParts}));
+  EXPECT_EQ(Look(block), (Seen{kParts, kParts, kParts}));
   hak_free(block);
 }
 
 TEST_F(RoomSeen, WhatWasUsedBeforeTellsLittle) {
   void *block = BlockWhereOneWas();
-  EXPECT_EQ(Look(block), (Seen{kParts / ROOM_UNIT_PARTS, kParts / ROOM_UNIT_PARTS}));
+  EXPECT_EQ(Look(block), (Seen{kParts, kParts, kParts / ROOM_UNIT_PARTS}));
   hak_free(block);
 }
 
 TEST_F(RoomSeen, WhatIsNotResidentTellsInAnyCase) {
   void *block = BlockWhereOneWas();
   ASSERT_TRUE(os_purge(block, kBytes));
-  EXPECT_EQ(Look(block), (Seen{kParts, 0}));
+  EXPECT_EQ(Look(block), (Seen{kParts, 0, 0}));
   hak_free(block);
 }
 
@@ -109,10 +112,11 @@ TEST_F(RoomSeen, WhatIsInNoMemoryTakesNothingFromABudget) {
   hak_free(hak_malloc(100));
   const unsigned c = size_class_of(kBytes);
   heap_t *heap = thread_enter();
-  heap->parts_looked_at = heap->parts_resident = 0;
+  heap->parts_looked_at = heap->parts_resident = heap->parts_used = 0;
   const size_t budget = room_in_all(heap, c, HAK_MIB(80));
   heap->parts_looked_at = ROOM_UNITS_KNOWN * ROOM_UNIT_PARTS;
-  EXPECT_EQ(room_in_all(heap, c, HAK_MIB(80)), budget + HAK_MIB(80) + heap->large_capacity_bytes);
+  EXPECT_NEAR(static_cast<double>(room_in_all(heap, c, HAK_MIB(80)) - budget),
+              7. / 8 * static_cast<double>(HAK_MIB(80) + heap->large_capacity_bytes), 1024);
   heap->parts_resident = heap->parts_looked_at / 4;
   EXPECT_NEAR(static_cast<double>(room_in_all(heap, c, HAK_MIB(80)) - budget),
               .75 * static_cast<double>(HAK_MIB(80) + heap->large_capacity_bytes), 1024);
@@ -122,6 +126,21 @@ TEST_F(RoomSeen, WhatIsInNoMemoryTakesNothingFromABudget) {
   limit_set_hard(HAK_MIB(4096));
   EXPECT_EQ(room_in_all(heap, c, HAK_MIB(80)), budget) << "a limit counts them";
   limit_set_hard(0);
+  thread_leave(heap);
+}
+
+TEST_F(RoomSeen, MagazinesHaveRoomByHowBlocksAreUsed) {
+  hak_free(hak_malloc(100));
+  heap_t *heap = thread_enter();
+  heap->parts_looked_at = 800;
+  heap->parts_resident = 600;
+  heap->parts_used = 0;
+  EXPECT_EQ(room_for_large(heap), SIZE_MAX) << "whatever others have left there";
+  heap->parts_used = 200;
+  EXPECT_EQ(room_for_large(heap), LARGE_FLOOR_BYTES / 200 * 400);
+  heap->parts_used = 600;
+  EXPECT_EQ(room_for_large(heap), LARGE_FLOOR_BYTES / 600 * 800);
+  heap->parts_looked_at = heap->parts_resident = heap->parts_used = 0;
   thread_leave(heap);
 }
 
@@ -219,7 +238,8 @@ TEST(RoomForLarge, WhatIsInNoMemoryIsAbsent) {
   EXPECT_EQ(capacity_absent(HAK_MIB(80), 0, 0), 0u) << "nobody has looked";
   EXPECT_EQ(capacity_absent(HAK_MIB(80), 8, 8), 0u);
   EXPECT_EQ(capacity_absent(HAK_MIB(80), 8, 2), HAK_MIB(60));
-  EXPECT_EQ(capacity_absent(HAK_MIB(80), 8, 0), HAK_MIB(80));
+  EXPECT_EQ(capacity_absent(HAK_MIB(80), 160, 0), HAK_MIB(70)) << "but for the ends";
+  EXPECT_EQ(capacity_absent(HAK_MIB(80), 160, 20), HAK_MIB(70)) << "which are among them";
 }
 
 TEST(RoomForLarge, FloorIsSharedAmongThreads) {

@@ -21,7 +21,8 @@ HAK_C_BEGIN
 /* The block's first line on its way into the cache: a hint, of which nobody waits for the end, and that any
  * address, NULL included, can be given. Who is handed a block writes to it at once, and would wait for memory; or, had
  * the line come to be read, for the processors that have it, too. Compilers use PREFETCHW only if told that there is
- * one; all x86-64 processors take it but Intel's of 2004 and 2005, those before Nehalem without doing anything. */
+ * one: AMD's processors have it, and Intel's since Broadwell (2014); older ones do nothing for it, but for the first
+ * ones of 64 bits (2004 and 2005), which do not know it. */
 HAK_INLINE void slots_prefetch(const void *block) {
 #if defined(__x86_64__)
   __asm__ volatile("prefetchw %0" : : "m"(*(const char *)block));

@@ -31,8 +31,9 @@ void room_age(heap_t *heap);
 /* A magazine's capacity has changed. */
 void room_note(heap_t *heap, unsigned size_class, size_t more_bytes);
 
-/* What all magazines of a heap may hold, in bytes of blocks, if one of that class grows by so much; what those
- * of large ones may, and in any case. Large ones have a bound of their own. */
+/* What all magazines of a heap may hold, in bytes of blocks, if one of that class grows by so much, where of large
+ * blocks only what is resident takes from the budget; what those of large ones may, and in any case. Large ones have a
+ * bound of their own. */
 size_t room_in_all(heap_t *heap, unsigned size_class, size_t more_bytes);
 size_t room_for_large(const heap_t *heap);
 size_t room_for_large_least(const heap_t *heap);

@@ -56,6 +56,6 @@ size_t travel_capacity_when_full(const heap_t *heap, unsigned size_class, const 
   const magazine_t *m = &heap->magazines[size_class];
   size_t full = capacity_when_full(size_class, m->capacity, m->missed);
   if (m->travels == 0) return full;
-  size_t fair = capacity_when_sent(size_class, m->capacity, travel_batch_bytes(heap, size_class));
+  size_t fair = capacity_when_sent(size_class, m->capacity, travel_batch_bytes_of_one(heap, size_class));
   return full > fair && !travel_is_due(size_class) && are_own(heap, size_class, block) ? full : fair;
 }

@@ -122,10 +122,10 @@ void *alloc_calloc(size_t count, size_t bytes) {
   size_t total;
   if (HAK_UNLIKELY(!alloc_product(count, bytes, &total))) return alloc_no_memory();
   if (HAK_UNLIKELY(total > LARGE_MAX_BYTES)) return alloc_huge(total, 1, true);
-  unsigned size_class = size_class_of(total);
   bool is_zero = false;
-  void *block = magazine_pop_any(the_heap, size_class);
-  if (HAK_UNLIKELY(block == NULL)) block = refill(size_class, &is_zero);
+  void *block = total <= TINY_MAX_BYTES ? magazine_pop_tiny(the_heap, total)
+                                        : magazine_pop_above_tiny(the_heap, size_class_above_tiny(total));
+  if (HAK_UNLIKELY(block == NULL)) block = refill(size_class_of(total), &is_zero);
   if (block == NULL || is_zero) return block;
   pages_clear_block(block, total);
   return block;
@@ -141,7 +141,7 @@ static unsigned aligned_class(size_t alignment, size_t bytes) {
  * where both are a kilobyte at most, it is no more. NULL: none lies at hand, or it is none of these. */
 HAK_INLINE void *aligned_at_hand(size_t alignment, size_t bytes) {
   if (HAK_UNLIKELY((alignment | bytes) > HAK_KIB(1))) return NULL;
-  return magazine_pop(the_heap, (unsigned)size_class_tiny(align_up(max_size(bytes, 1), alignment)));
+  return magazine_pop_tiny(the_heap, align_up(max_size(bytes, 1), alignment));
 }
 
 static HAK_NOINLINE void *aligned_slowly(size_t alignment, size_t bytes) {

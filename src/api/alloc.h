@@ -30,7 +30,7 @@ void alloc_delete_sized_slow(void *block, size_t bytes);
 /* malloc(3) */
 HAK_INLINE void *alloc_malloc(size_t bytes) {
   if (HAK_LIKELY(bytes <= TINY_MAX_BYTES)) {
-    void *block = magazine_pop(the_heap, size_class_tiny(bytes));
+    void *block = magazine_pop_tiny(the_heap, bytes);
     if (HAK_LIKELY(block != NULL)) return block;
   } else if (HAK_LIKELY(bytes <= MID_MAX_BYTES)) {
     void *block = magazine_pop_above_tiny(the_heap, size_class_above_tiny(bytes));

@@ -98,7 +98,7 @@ typedef struct {
 
 /* Until map_init has succeeded no address is inside. A thread that frees meanwhile, before it has ever allocated, may
  * see the window's size and not its base: every address lies too far from this one for any size. Plain variables all
- * the same: as atomics they cost two of free's 19 instructions. */
+ * the same: as atomics they cost free two instructions more. */
 #define MAP_NOWHERE ((char *)((uintptr_t)1 << 63))
 extern map_t the_map;
 

@@ -47,6 +47,9 @@ void hak_assert_failed(const char *condition, const char *file, int line) __attr
  * allocator and interrupted it. It would wait for ever. Says so and aborts. */
 void hak_reentered(void) __attribute__((noreturn, cold));
 
+/* A number or an address has been worked out by here, into a register. */
+#define HAK_IN_REGISTER(value) __asm__("" : "+r"(value))
+
 /* A look at a field that its owner writes without synchronisation: any value that
  * it has had lately will do. Only in functions marked HAK_LOOKS_ON. */
 #define HAK_LOOK(field) (*(const volatile __typeof__(field) *)&(field))

@@ -31,27 +31,33 @@ HAK_INLINE void slots_prefetch(const void *block) {
 #endif
 }
 
+/* Side by side, as who pushes reads both. */
+typedef struct {
+  void **top, **limit;
+} slots_t;
+
 /* The newest block; NULL when there is none. The one below it is prefetched, as it is the next unless something
  * is pushed. */
-HAK_INLINE void *slots_pop(void ***top) {
-  void **slot = *top, *block = *slot;
+HAK_INLINE void *slots_pop(slots_t *slots) {
+  void **slot = slots->top, *block = *slot;
+  HAK_IN_REGISTER(block); /* the one that it is returned in: compilers would copy it in the end */
   if (HAK_LIKELY(block != NULL)) {
-    *top = slot - 1;
+    slots->top = slot - 1;
     slots_prefetch(slot[-1]);
   }
   return block;
 }
 
 /* false: they are full. What is pushed is the next to be popped, and prefetched. */
-HAK_INLINE bool slots_push(void ***top, void **limit, void *block) {
-  void **slots_top = *top;
+HAK_INLINE bool slots_push(slots_t *slots, void *block) {
+  void **top = slots->top;
   slots_prefetch(block);
-  if (HAK_UNLIKELY(slots_top == limit)) return false;
-  slots_top[1] = block;
+  if (HAK_UNLIKELY(top == slots->limit)) return false;
+  top[1] = block;
   /* So that for the child a slot that counts has been written. The compiler must keep the order;
    * the machine does. */
   __atomic_signal_fence(__ATOMIC_RELEASE);
-  *top += 1;
+  slots->top += 1;
   return true;
 }
 

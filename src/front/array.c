@@ -41,8 +41,8 @@ bool array_set(heap_t *heap, unsigned size_class, size_t capacity) {
     if (slots == NULL) return false;
     memcpy(slots, old, (count + 1) * sizeof *slots);
   }
-  heap->top[size_class] = slots + count;
-  heap->limit[size_class] = slots + capacity;
+  heap->slots[size_class].top = slots + count;
+  heap->slots[size_class].limit = slots + capacity;
   m->capacity = (uint16_t)capacity;
   uint64_t bit = (uint64_t)1 << size_class % 64, *arrays = &heap->arrays[size_class / 64];
   *arrays = capacity > 0 ? *arrays | bit : *arrays & ~bit;

@@ -78,7 +78,7 @@ static bool is_lent(const heap_t *heap, unsigned size_class, uint32_t word) {
 /* Another's block of a slab of several. Where there is no room in the magazine for one that stays there are too many
  * here. Returns whether it stays. */
 static bool stays_or_goes_home(heap_t *heap, unsigned size_class, void *block, uint32_t word) {
-  bool stays = boundary_keeps(heap, size_class), is_full = heap->top[size_class] == heap->limit[size_class];
+  bool stays = boundary_keeps(heap, size_class), is_full = heap->slots[size_class].top == heap->slots[size_class].limit;
   bool travels = (stays ? is_full : travel_is_wanted(heap, size_class)) && !is_lent(heap, size_class, word);
   if (travels) travel_begin(heap, size_class);
   else if (!stays) remote_free(&heap->owner, block, word);

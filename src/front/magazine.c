@@ -40,7 +40,7 @@ HAK_INLINE bool borrows(heap_t *heap, unsigned size_class, unsigned coarse, bool
   magazine_t *m = &heap->magazines[size_class];
   if (m->capacity > 0 || m->borrowed >= BORROWED_MOST || coarse == size_class) return false;
   size_t refill = capacity_refill(heap->magazines[coarse].capacity);
-  bool is_tiny = size_class < TINY_CLASS_COUNT, is_again = *heap->top[coarse] != NULL || (is_tiny && are_shared);
+  bool is_tiny = size_class < TINY_CLASS_COUNT, is_again = *heap->slots[coarse].top != NULL || (is_tiny && are_shared);
   size_t share = is_again ? borrowed_again(is_tiny) : refill * (is_tiny ? BORROWED_ANEW : BORROWED_MID_ANEW);
   m->borrowed = min_size(m->borrowed + share, BORROWED_MOST) & BORROWED_ALL;
   return true;
@@ -91,7 +91,7 @@ HAK_INLINE void *refill(heap_t *heap, unsigned size_class, bool may_share, bool 
   if (got == 0) return NULL;
   /* Filling a slab may have freed in this class (it may purge, never malloc), but
    * nothing was pushed: the magazine is ours alone. */
-  heap->top[size_class] = slots + got - 1;
+  heap->slots[size_class].top = slots + got - 1;
   return slots[got];
 }
 
@@ -153,7 +153,7 @@ HAK_COLD void magazine_push_sampled(heap_t *heap, unsigned size_class, void *blo
   if (is_on) sample_hold(heap, size_class);
   if (!magazine_push(heap, size_class, block)) magazine_overflow(heap, size_class, block);
   if (!is_on) return;
-  if (*heap->top[size_class] == block) sample_draw(heap, size_class, 1);
+  if (*heap->slots[size_class].top == block) sample_draw(heap, size_class, 1);
   sample_set(heap, size_class);
 }
 

@@ -13,7 +13,7 @@ static HAK_LOOKS_ON size_t gaps(void *const *slots, size_t count) {
 }
 
 HAK_LOOKS_ON size_t magazine_count_of_others(const heap_t *heap, unsigned size_class) {
-  void **limit = HAK_LOOK(heap->limit[size_class]), **top = HAK_LOOK(heap->top[size_class]);
+  void **limit = HAK_LOOK(heap->slots[size_class].limit), **top = HAK_LOOK(heap->slots[size_class].top);
   /* The other thread may be changing the array under us: a figure out of range is one
    * that was never true. */
   size_t count = HAK_LOOK(heap->magazines[size_class].capacity) - (size_t)(limit - top);

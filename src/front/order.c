@@ -7,7 +7,7 @@ enum { LOOKS = 16, STEP = 4, ROW = 2, SPAN = 8 };
 static_assert((int)LOOKS * STEP < (int)BATCH_CAPACITY, "a full magazine has one more, or slot 0");
 
 static bool is_in_order(const heap_t *heap, unsigned size_class) {
-  void *const *newest = heap->top[size_class];
+  void *const *newest = heap->slots[size_class].top;
   size_t span = (size_t)SPAN * size_classes[size_class].block_bytes;
   int breaks = 0;
   for (int i = 0; i < LOOKS * STEP; i += STEP)
@@ -16,7 +16,7 @@ static bool is_in_order(const heap_t *heap, unsigned size_class) {
 }
 
 HAK_NOINLINE bool order_is_lost_now(heap_t *heap, unsigned size_class) {
-  HAK_ASSERT(heap->top[size_class] == heap->limit[size_class]);
+  HAK_ASSERT(heap->slots[size_class].top == heap->slots[size_class].limit);
   uint64_t bit = (uint64_t)1 << size_class;
   if (is_in_order(heap, size_class)) heap->in_order |= bit;
   else if ((heap->in_order & bit) != 0) heap->gets_mixed |= bit;

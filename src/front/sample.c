@@ -15,7 +15,7 @@ void sample_hold(heap_t *heap, unsigned size_class) {
   int16_t *trap = &heap->sampler->trap[size_class];
   if (*trap <= 0) return;
   void **slot = magazine_slots(heap, size_class) + *trap;
-  if (slot > heap->top[size_class] || *slot != NULL) { /* in a forked child */
+  if (slot > heap->slots[size_class].top || *slot != NULL) { /* in a forked child */
     *trap = 0;
     return;
   }
@@ -28,7 +28,7 @@ void sample_set(heap_t *heap, unsigned size_class) {
   int16_t *trap = &heap->sampler->trap[size_class];
   if (*trap >= 0) return;
   void **slot = magazine_slots(heap, size_class) - *trap;
-  HAK_ASSERT(slot <= heap->top[size_class] && *slot != NULL);
+  HAK_ASSERT(slot <= heap->slots[size_class].top && *slot != NULL);
   heap->sampler->aside[size_class] = *slot;
   *trap = (int16_t) - *trap;
   __atomic_signal_fence(__ATOMIC_RELEASE);

@@ -21,7 +21,7 @@ static bool swap_slot(void **slot, void *block) {
   return __atomic_compare_exchange_n(slot, &block, NULL, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 static void **load_top(heap_t *heap, unsigned size_class) {
-  return __atomic_load_n(&heap->top[size_class], __ATOMIC_RELAXED);
+  return __atomic_load_n(&heap->slots[size_class].top, __ATOMIC_RELAXED);
 }
 
 static bool is_stripped(const heap_t *heap, unsigned size_class) {
@@ -109,7 +109,7 @@ static bool flush_below(heap_t *heap) {
     if (!is_stripped(heap, c)) continue;
     void **slots = magazine_slots(heap, c);
     size_t count = 0;
-    while (load_slot(slots + count + 1) != NULL && slots + count + 1 < heap->limit[c]) count++;
+    while (load_slot(slots + count + 1) != NULL && slots + count + 1 < heap->slots[c].limit) count++;
     for (; count > 0; count--) {
       if (cost >= STEP_COST || claim_is_awaited(&heap->owner)) return true;
       void *block = load_slot(slots + count);
@@ -145,14 +145,14 @@ bool strip_if_unused(owner_t *owner) {
 
 static void take_back(heap_t *heap, const set_aside_t *aside) {
   void **slot = magazine_slots(heap, aside->size_class) + aside->slot;
-  if (*slot == NULL && heap->top[aside->size_class] >= slot) *slot = aside->block;
+  if (*slot == NULL && heap->slots[aside->size_class].top >= slot) *slot = aside->block;
 }
 
 static void close_gaps(heap_t *heap, unsigned size_class) {
   void **to = magazine_slots(heap, size_class);
-  for (void **from = to + 1; from <= heap->top[size_class]; from++)
+  for (void **from = to + 1; from <= heap->slots[size_class].top; from++)
     if (*from != NULL) *++to = *from;
-  heap->top[size_class] = to;
+  heap->slots[size_class].top = to;
 }
 
 HAK_COLD void strip_mend(heap_t *heap) {

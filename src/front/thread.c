@@ -124,8 +124,7 @@ static heap_t *attach(void) {
   if (owner == NULL) return NULL;
   heap_t *heap = heap_of(owner);
   if (heap->id_word == 0) {
-    memcpy(heap->top, the_null_heap.top, sizeof heap->top);
-    memcpy(heap->limit, the_null_heap.limit, sizeof heap->limit);
+    memcpy(heap->slots, the_null_heap.slots, sizeof heap->slots);
     heap->sampler = (struct sampler *)&the_null_sampler;
     heap_begins(heap);
   }

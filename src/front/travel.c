@@ -40,7 +40,7 @@ size_t travel_fetch(heap_t *heap, unsigned size_class, void **blocks, size_t wan
 static bool are_own(const heap_t *heap, unsigned size_class, const void *block) {
   uint32_t own_word = word_make(heap->owner.id, size_class);
   if (map_lookup(block) != own_word) return false;
-  void *const *slot = heap->top[size_class];
+  void *const *slot = heap->slots[size_class].top;
   for (int i = 0; i < LOOKS && *slot != NULL; i++, slot--)
     if (map_lookup(*slot) != own_word) return false;
   return true;

@@ -24,7 +24,7 @@ HAK_INLINE size_t flush(heap_t *heap, unsigned size_class, size_t count, way_t w
     count = sent +
             batch_flush_some(&heap->owner, size_class, slots + 1 + sent, count - sent, FLUSH_BYTES >> UNIT_SHIFT);
   memmove(slots + 1, slots + 1 + count, (held - count) * sizeof *slots);
-  heap->top[size_class] = slots + held - count;
+  heap->slots[size_class].top = slots + held - count;
   return count * capacity_block_cost(size_class);
 }
 

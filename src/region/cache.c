@@ -81,15 +81,16 @@ void cache_open(region_cache_t *cache, unsigned size_class) {
   unsigned slots;
   void **bottom = &cache->slots[place_of(size_class, &slots)];
   *bottom = NULL;
-  cache->top[size_class] = bottom;
+  cache->magazines[size_class].top = bottom;
   cache->open[size_class / 64] |= (uint64_t)1 << size_class % 64;
   __atomic_signal_fence(__ATOMIC_RELEASE);
-  cache->limit[size_class] = bottom + slots - 1;
+  cache->magazines[size_class].limit = bottom + slots - 1;
 }
 
 static void close_all(region_cache_t *cache) {
   memset(cache->open, 0, sizeof cache->open);
-  for (unsigned c = 0; c < MID_CLASS_END; c++) cache->top[c] = cache->limit[c] = the_region_null_slot;
+  for (unsigned c = 0; c < MID_CLASS_END; c++)
+    cache->magazines[c] = (slots_t){the_region_null_slot, the_region_null_slot};
 }
 
 /* The first open class from that one on; MID_CLASS_END: there is none. */
@@ -105,7 +106,7 @@ static unsigned next_open(const region_cache_t *cache, unsigned from) {
 HAK_LOOKS_ON size_t cache_count(const region_cache_t *cache, unsigned size_class) {
   unsigned slots;
   void *const *bottom = &cache->slots[place_of(size_class, &slots)];
-  void *const *top = HAK_LOOK(cache->top[size_class]);
+  void *const *top = HAK_LOOK(cache->magazines[size_class].top);
   return top >= bottom && top < bottom + slots ? (size_t)(top - bottom) : 0;
 }
 
@@ -120,10 +121,10 @@ size_t cache_bytes(const region_cache_t *cache) {
 void cache_flush(region_t *region, region_cache_t *cache, unsigned size_class, size_t count) {
   if (!cache_is_open(cache, size_class)) return;
   void **bottom = bottom_of(cache, size_class);
-  size_t held = (size_t)(cache->top[size_class] - bottom), left = held - min_size(count, held);
+  size_t held = (size_t)(cache->magazines[size_class].top - bottom), left = held - min_size(count, held);
   for (size_t i = 1; i <= held - left; i++) blocks_put(region, size_class, bottom[i]);
   memmove(bottom + 1, bottom + 1 + held - left, left * sizeof *bottom);
-  cache->top[size_class] = bottom + left;
+  cache->magazines[size_class].top = bottom + left;
 }
 
 size_t cache_flush_whole(region_t *region, region_cache_t *cache) {

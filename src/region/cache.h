@@ -40,7 +40,7 @@ typedef struct region_cache {
   uint32_t thread, forks; /* its number; registry_forks when the cache was made */
   struct region_cache *previous, *next;
   uint64_t open[(MID_CLASS_END + 63) / 64]; /* a bit of each magazine that has slots: the others need no look */
-  void **top[MID_CLASS_END], **limit[MID_CLASS_END];
+  slots_t magazines[MID_CLASS_END];
   void *slots[]; /* CACHE_SLOTS */
 } region_cache_t;
 /* Regions that want the same place share a gate, so that a cache that goes from one to the other is never changed
@@ -63,10 +63,12 @@ HAK_INLINE bool cache_is_of(const region_cache_t *cache, uint64_t handle) {
 }
 
 /* A block of the class; NULL: there is none. */
-HAK_INLINE void *cache_pop(region_cache_t *cache, unsigned size_class) { return slots_pop(&cache->top[size_class]); }
+HAK_INLINE void *cache_pop(region_cache_t *cache, unsigned size_class) {
+  return slots_pop(&cache->magazines[size_class]);
+}
 /* false: the magazine is full. */
 HAK_INLINE bool cache_push(region_cache_t *cache, unsigned size_class, void *block) {
-  return slots_push(&cache->top[size_class], cache->limit[size_class], block);
+  return slots_push(&cache->magazines[size_class], block);
 }
 
 /* How many blocks of a class a cache holds at the most. */
@@ -92,7 +94,7 @@ bool cache_thread_has_any(void);
 
 /* A magazine has slots, and has them from now on. */
 HAK_INLINE bool cache_is_open(const region_cache_t *cache, unsigned size_class) {
-  return cache->limit[size_class] != the_region_null_slot;
+  return cache->magazines[size_class].limit != the_region_null_slot;
 }
 void cache_open(region_cache_t *cache, unsigned size_class);
 /* Sends the `count` oldest blocks home. */

@@ -14,14 +14,15 @@ import sys
 
 # Function, and the most instructions and conditional branches it may have.
 BUDGETS = {
-    "malloc": (16, 2),
-    "free": (19, 4),
-    "_Znwm": (16, 2),
-    "_ZdlPv": (19, 4),
-    "_Znam": (18, 3),
-    "_ZdlPvm": (25, 6),
-    "hak_malloc": (16, 2),
-    "hak_free": (19, 4),
+    "malloc": (15, 2),
+    "free": (21, 4),
+    "free_sized": (25, 5),
+    "_Znwm": (15, 2),
+    "_ZdlPv": (21, 4),
+    "_Znam": (17, 3),
+    "_ZdlPvm": (27, 6),
+    "hak_malloc": (15, 2),
+    "hak_free": (21, 4),
 }
 
 

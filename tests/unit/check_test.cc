@@ -92,14 +92,14 @@ TEST_F(CheckDeathTest, Magazines) {
   void *block = hak_malloc(100);
   hak_free(block);
   const unsigned c = size_class_of(100);
-  ASSERT_EQ(*heap->top[c], block);
+  ASSERT_EQ(*heap->slots[c].top, block);
   hak__check_all();
   EXPECT_FOUND(heap->arrays[0] = 0, "arrays");
-  EXPECT_FOUND(*heap->top[c] = static_cast<char *>(block) + 16, "number");
-  EXPECT_FOUND(*heap->top[c] = large, "word");
-  EXPECT_FOUND(*heap->top[c] = &block, "word");
+  EXPECT_FOUND(*heap->slots[c].top = static_cast<char *>(block) + 16, "number");
+  EXPECT_FOUND(*heap->slots[c].top = large, "word");
+  EXPECT_FOUND(*heap->slots[c].top = &block, "word");
   EXPECT_FOUND(heap->capacity_bytes++, "capacity_bytes");
-  EXPECT_FOUND(heap->top[c] = heap->limit[c] + 1, "count");
+  EXPECT_FOUND(heap->slots[c].top = heap->slots[c].limit + 1, "count");
   /* The block lies in the magazine and is free in its slab, too. */
   unsigned number;
   ASSERT_TRUE(slab_block_number(block, hak_test::slab_of(block), c, &number));

@@ -113,8 +113,8 @@ TEST(Inspect, MembersLieWhereItSays) {
   hak_free(hak_malloc(100));
   const heap_t *heap = the_heap;
   for (unsigned c = 0; c < SIZE_CLASS_COUNT; c++) {
-    EXPECT_EQ(member(heap, "heap.top", c), address(heap->top[c]));
-    EXPECT_EQ(member(heap, "heap.limit", c), address(heap->limit[c]));
+    EXPECT_EQ(member(heap, "heap.top", c), address(heap->slots[c].top));
+    EXPECT_EQ(member(heap, "heap.limit", c), address(heap->slots[c].limit));
     EXPECT_EQ(member(heap, "heap.capacity", c), heap->magazines[c].capacity);
   }
   EXPECT_EQ(number("heap.bytes"), sizeof *heap);

@@ -29,6 +29,7 @@ def main():
             f"| `malloc` ≤ 14 instructions, `free` ≤ 18 | {malloc} and {free} |",
             f"| sized delete costs no more than free | {of['_ZdlPvm']} |",
         ],
+        "docs/languages.md": [f"is {malloc} instructions and `dealloc` {free}, as in C,"],
         "docs/performance.md": [
             f"| `malloc`, `hak_malloc` | {malloc} |",
             f"| `free`, `hak_free`, `operator delete(p)` | {free} |",

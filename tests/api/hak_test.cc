@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "api/stats.h"
 #include "api/surface.h"
 #include "support/json.h"
 #include "support/payload.h"
@@ -18,28 +19,9 @@
 #include <thread>
 #include <vector>
 
+using hak_test::stats;
+
 namespace {
-
-hak_stats_t stats() {
-  hak_stats_t now;
-  hak_stats(&now, sizeof now);
-  return now;
-}
-
-void expect_add_up(const hak_stats_t &now) {
-  EXPECT_EQ(now.live + now.cached + now.outboxes + now.free_in_slabs, now.slab_bytes + now.large_bytes + now.huge_bytes)
-      << "live " << now.live << ", cached " << now.cached << ", in outboxes " << now.outboxes << ", free in slabs "
-      << now.free_in_slabs << ", slabs " << now.slab_bytes << ", large " << now.large_bytes << ", huge "
-      << now.huge_bytes;
-  EXPECT_EQ(now.slab_bytes + now.slab_tails + now.large_bytes + now.huge_bytes + now.dirty_free + now.clean_free,
-            now.committed)
-      << "slab tails " << now.slab_tails << ", dirty " << now.dirty_free << ", clean " << now.clean_free;
-}
-#define EXPECT_STATS_ADD_UP(now) \
-  do {                           \
-    SCOPED_TRACE("here");        \
-    expect_add_up(now);          \
-  } while (0)
 
 bool append(void *context, const char *text, std::size_t bytes) {
   EXPECT_EQ(text[bytes], '\0');
@@ -104,27 +86,6 @@ TEST(HakStats, AddUpAtAnyMoment) {
   EXPECT_STATS_ADD_UP(stats());
   hak_trim(0);
   EXPECT_STATS_ADD_UP(stats());
-}
-
-/* Freed by another thread, cached by it, sent home by it: each step moves bytes
- * between the columns and loses none. */
-TEST(HakStats, AddUpAcrossThreads) {
-  std::vector<void *> blocks;
-  for (int i = 0; i < 3000; i++) blocks.push_back(malloc(static_cast<std::size_t>(i) * 7));
-  EXPECT_STATS_ADD_UP(stats());
-  std::thread([&] {
-    for (std::size_t i = 0; i < blocks.size(); i += 2) free(blocks[i]);
-    EXPECT_STATS_ADD_UP(stats());
-    hak_thread_flush();
-    EXPECT_STATS_ADD_UP(stats());
-    for (std::size_t i = 0; i < blocks.size(); i += 2) blocks[i] = malloc(i * 7);
-    EXPECT_STATS_ADD_UP(stats());
-  }).join();
-  EXPECT_STATS_ADD_UP(stats());
-  for (void *block : blocks) free(block);
-  hak_thread_flush();
-  EXPECT_STATS_ADD_UP(stats());
-  EXPECT_GT(stats().remote_frees, 0u);
 }
 
 TEST(HakStats, LiveGrowsByTheUsableBytes) {

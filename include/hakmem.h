@@ -198,7 +198,7 @@ HAK_PUBLIC const char *hak_version(void) HAK_NOEXCEPT;
 /* A picture of the heap. All are bytes unless their names say otherwise. The
  * figures of other threads are read while they run: each is a value that was
  * true a moment ago, their sums may be off by what moved meanwhile. When no
- * thread allocates,
+ * thread allocates, and hakmem's own gives nothing back just then,
  *     live + cached + outboxes + free_in_slabs = slab_bytes + large_bytes + huge_bytes
  *     slab_bytes + slab_tails + large_bytes + huge_bytes + dirty_free + clean_free = committed
  * hold. In a forked child the second sum may be less than `committed`, by free memory that another thread of the parent

@@ -16,7 +16,6 @@
 #include <malloc.h>
 #include <string>
 #include <sys/resource.h>
-#include <thread>
 #include <vector>
 
 using hak_test::stats;

@@ -141,8 +141,8 @@ extern __thread heap_t *the_heap __attribute__((tls_model("initial-exec")));
 HAK_INLINE bool magazine_lowers_first(size_t size_class) { return size_class >= TINY_CLASS_COUNT; }
 
 /* A magazine's slots by an address in one register. Each call reads the top that the last one wrote: what Intel's
- * processors since Sunny Cove hand on at once where an address is no more than a register and a constant, takes five
- * cycles where it has an index. */
+ * processors hand on at once, at the latest since Golden Cove, where an address is no more than a register and a
+ * constant, takes five cycles where it has an index. */
 HAK_INLINE slots_t *magazine_at(heap_t *heap, size_t size_class) {
 #if defined(__x86_64__)
   size_class *= 2; /* an index counts eight bytes at the most. Compilers would shift a copy, and add */

@@ -1,6 +1,6 @@
 /* hak_stats, and its sums. SPDX-License-Identifier: MIT */
-#ifndef HAK_TEST_API_STATS_H
-#define HAK_TEST_API_STATS_H
+#ifndef HAK_TESTS_API_STATS_H
+#define HAK_TESTS_API_STATS_H
 
 #include <gtest/gtest.h>
 #include <hakmem.h>
@@ -22,6 +22,7 @@ inline void expect_add_up(const hak_stats_t &now) {
             now.committed)
       << "slab tails " << now.slab_tails << ", dirty " << now.dirty_free << ", clean " << now.clean_free;
 }
+
 }  // namespace hak_test
 
 #define EXPECT_STATS_ADD_UP(now)  \

@@ -165,7 +165,8 @@ def main():
     callgrind.need("valgrind")
     if "--table" in sys.argv:
         for (scenario, threads), (transfers, shared) in measure_all(program, (2, 16, 64, 256)).items():
-            print(f"| {TURNS[scenario] if threads == 2 else ''} | {threads} | {sum(transfers.values()):.2f} | {show(transfers)} | {show(shared)} |")
+            turn = TURNS[scenario] if threads == 2 else ""
+            print(f"| {turn} | {threads} | {sum(transfers.values()):.2f} | {show(transfers)} | {show(shared)} |")
         return
     golden = pathlib.Path(sys.argv[2])
     now = {f"{scenario} {threads}": sum(transfers.values())

@@ -4,24 +4,21 @@
 
 #include <hakmem.h>
 
-#include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstring>
 #include <vector>
 
 namespace {
-/* What is resident of the blocks themselves: what the process has holds pages of an emulator, too. */
+/* What is resident of the blocks themselves, which begin at units: what the process has holds pages of an emulator,
+ * too. */
 template <std::size_t kBlocks> std::size_t resident_of(const std::array<void *, kBlocks> &blocks, std::size_t bytes) {
-  std::size_t pages = 0;
+  std::size_t sum = 0;
   for (void *block : blocks) {
-    const std::size_t page = os_page_bytes(), first = reinterpret_cast<std::uintptr_t>(block) & ~(page - 1);
-    const std::size_t end = reinterpret_cast<std::uintptr_t>(block) + bytes;
-    std::vector<unsigned char> resident((end - first + page - 1) / page);
-    EXPECT_TRUE(os_resident_pages(reinterpret_cast<void *>(first), end - first, resident.data()));
-    pages += static_cast<std::size_t>(std::count_if(resident.begin(), resident.end(), [](int is) { return is & 1; }));
+    std::size_t resident = 0;
+    EXPECT_TRUE(pages_count_resident(static_cast<char *>(block), align_up(bytes, os_page_bytes()), &resident));
+    sum += resident;
   }
-  return pages * os_page_bytes();
+  return sum;
 }
 }  // namespace
 

@@ -57,7 +57,8 @@ struct sampler {
 typedef struct heap {
   union {
     struct {
-      slots_t slots[SIZE_CLASS_COUNT]; /* first: magazine_at_tiny */
+      set_aside_t set_aside[SET_ASIDE_MOST]; /* of strip.c. First, as seldom used: MAGAZINE_COLOUR */
+      slots_t slots[SIZE_CLASS_COUNT];
       magazine_t magazines[SIZE_CLASS_COUNT];
       uint64_t arrays[(SIZE_CLASS_COUNT + 63) / 64]; /* a bit for each magazine that has one: capacity > 0 */
       uint32_t id_word;                              /* owner.id as a page-map word with kind 0; HEAP_SAMPLES */
@@ -75,11 +76,10 @@ typedef struct heap {
       uint32_t looked_ms, decayed_ms;
       uint8_t decay_classes, decay_turn;
       uint8_t hand, large_hand; /* classes that were looked at last for room in the budget */
-      /* Of strip.c, written by who claims the owner: how much is set aside; magazines with gaps, a bit each; what
-       * is set aside; and where the magazines' tops were. */
+      /* Of strip.c, written by who claims the owner: how much is set aside; magazines with gaps, a bit each; and
+       * where the magazines' tops were. */
       uint32_t set_aside_count;
       uint64_t stripped[(SIZE_CLASS_COUNT + 63) / 64];
-      set_aside_t set_aside[SET_ASIDE_MOST];
       uint64_t tops_seen[2];   /* of large classes' magazines, and of all others' */
       void **spare_arrays;     /* the smallest ones, linked by their first slots: array.c */
       struct sampler *sampler; /* sample.h */
@@ -160,8 +160,13 @@ HAK_INLINE slots_t *magazine_at_tiny(heap_t *heap, size_t bytes) {
   HAK_IN_REGISTER(slots);
   return slots;
 }
-static_assert(sizeof(slots_t) == 16 && offsetof(heap_t, slots) == 0 && __alignof__(heap_t) % 16 == 0,
+static_assert(sizeof(slots_t) == 16 && offsetof(heap_t, slots) % 16 == 0 && __alignof__(heap_t) % 16 == 0,
               "magazine_at_tiny rounds an address up, as size_class_tiny does with a size");
+/* A level-1 cache holds some lines, eight mostly, of each place in a page. A class's slots lie as far into the page as
+ * its blocks are long, and a line: without that they would be where every such block of 256 bytes to 1 KiB begins, or
+ * one of two to four, and be driven out by these. Where pages begin, pages of larger blocks do. */
+enum { MAGAZINE_COLOUR = 64 };
+static_assert(offsetof(heap_t, slots) == MAGAZINE_COLOUR, "slots are where the blocks of their class do not begin");
 
 /* A block of the class from the magazine; NULL when it is empty. On the fast path of tiny classes alone; in the
  * slow paths, during which nobody claims the owner, of any. */

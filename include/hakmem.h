@@ -177,7 +177,8 @@ HAK_PUBLIC size_t hak_thread_idle(void) HAK_NOEXCEPT;
 /* hak_thread_flush, then returns every page of free memory beyond `keep_bytes`, resident ones
  * between live blocks included, to the system. Returns true if any was. Other threads' caches
  * are emptied as well, but for a block of each size up to 1040 bytes, where the thread is not in the allocator
- * just then, the system has membarrier(2), and no filter of system calls is in force. Of heaps of
+ * just then, and membarrier(2) is there and no filter of system calls in force, or the thread can be seen asleep
+ * in /proc: also under a filter that a dynamically linked program began under, but with no_new_privs. Of heaps of
  * the program's own, the calling thread's caches are emptied, and what is wholly free then goes
  * back: slabs without a block, in pieces of 64 KiB to 2 MiB in which nothing else lies. They keep
  * what other threads have in caches for them, the slabs of those blocks, of up to 512 KiB for each, and free pages
@@ -242,8 +243,8 @@ typedef struct hak_stats {
   size_t container_limit;  /* of the process's control groups, the least; 0: none is known */
   size_t charged;          /* what counts against these limits                             */
   /* What the system refused, for which there is a next best that takes more memory or time: to take
-   * memory back (locked pages, filters of system calls); membarrier, without which nobody looks at
-   * what sleeping threads hold; the background thread. */
+   * memory back (locked pages, filters of system calls); membarrier, where
+   * /proc does not show either that a thread sleeps, so that nobody looks at what it holds; the background thread. */
   uint64_t refused_purges, refused_membarriers, refused_threads;
 } hak_stats_t;
 

@@ -46,6 +46,8 @@ static bool look_up(void) {
   return atomic64_load_relaxed(&next.free) != 0 && atomic64_load_relaxed(&next.usable_size) != 0;
 }
 
+void foreign_prepare(void) { look_up(); }
+
 hak_gate_t foreign_gate;
 
 #if defined(__GLIBC__)

@@ -14,6 +14,9 @@ HAK_C_BEGIN
 /* One thread at a time asks the next allocator whether it is awake. */
 extern hak_gate_t foreign_gate;
 
+/* Finds it, before the program's first thread is started: a free that looks for it later would wait for the loader's
+ * lock, which a thread may hold that waits for this one in a plug-in's constructor. Does nothing the second time. */
+void foreign_prepare(void);
 /* Both: false when there is no next allocator, or it cannot have allocated the
  * address. Otherwise it has been asked. */
 bool foreign_free(void *block);

@@ -33,13 +33,13 @@ static hak_gate_t *const gates[] = {
     REGION(8),      REGION(9),  REGION(10),     REGION(11), REGION(12), REGION(13), REGION(14), REGION(15),  //
     &metadata_gate, &arena_gate};
 #undef REGION
-enum { GATES = sizeof gates / sizeof *gates };
+enum { GATES = sizeof gates / sizeof *gates, LEAVES = 2 };
 static_assert((int)GATES == 5 + (int)REGION_GATES, "all of them");
 
 void life_before_fork(void) {
   if (background_runs())
     arena_purge_fallen(); /* in the child nobody attends, and its page tables would be copied, too */
-  gates_close(gates, GATES);
+  gates_close(gates, GATES, LEAVES);
   thread_before_fork();
 }
 void life_after_fork_in_parent(void) { gates_open(gates, GATES); }

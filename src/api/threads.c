@@ -9,6 +9,7 @@
 #include "../front/thread.h"
 #include "../int/background.h"
 #include "../int/container.h"
+#include "foreign.h"
 #include "life.h"
 
 #include <dlfcn.h>
@@ -39,6 +40,7 @@ static own_thread_create_fn *find_create(void) {
 }
 
 static void before_start(void) {
+  foreign_prepare();
   thread_watch();
   background_prepare();
   container_look();

@@ -23,9 +23,9 @@
 
 /* Whether it is worth another try, once. */
 static HAK_COLD bool has_more_at_the_end(unsigned size_class, bool *tried) {
-  errno = ENOMEM;
   bool worth = !*tried && reclaim_for(size_classes[size_class].block_bytes);
   *tried = true;
+  errno = ENOMEM; /* who reclaims may have waited */
   return worth;
 }
 

@@ -126,8 +126,9 @@ void gate_leave(hak_gate_t *gate) {
 
 /* ---- Forking -------------------------------------------------------------------*/
 
-/* All the gates whose holders may wait for us together. */
-enum { TRIES = 10 };
+/* All the gates whose holders may wait for us together; and a leaf, whose holder waits for us only if it forks in a
+ * handler as well. */
+enum { TRIES = 10, LEAF_TRIES = 250 };
 
 static bool one_is_mine(hak_gate_t *const gates[], size_t from, size_t count) {
   for (size_t i = from; i < count; i++)
@@ -141,7 +142,7 @@ static void pass_on_wake_ups(hak_gate_t *const gates[], size_t count) {
   for (size_t i = 0; i < count && !is_alone(); i++) hak_lock_wake(&gates[i]->lock);
 }
 
-void gates_close(hak_gate_t *const gates[], size_t count) {
+void gates_close(hak_gate_t *const gates[], size_t count, size_t leaves) {
   fork_t this_fork = {0};
   int tries = TRIES;
   pass_on_wake_ups(gates, count);
@@ -149,6 +150,7 @@ void gates_close(hak_gate_t *const gates[], size_t count) {
     hak_lock_t *lock = &gates[i]->lock;
     if (lock_is_mine(lock)) continue; /* by the code that a signal handler interrupted, or an outer fork */
     bool closed = true;
+    if (i == count - leaves) tries = LEAF_TRIES;
     if (one_is_mine(gates, i + 1, count)) closed = acquire_if_soon(lock, &tries);
     else lock_acquire(lock);
     *(closed ? &this_fork.closed : &this_fork.missed) |= 1u << i;

@@ -101,8 +101,9 @@ HAK_INLINE bool gate_is_shut(const hak_gate_t *gate) { return atomic32_load_rela
 
 /* Whether the calling thread forks: it holds all gates, and passes each. */
 bool gates_are_held_by_this_fork(void);
-/* Closes all gates, which are given in locking order, before a fork. */
-void gates_close(hak_gate_t *const gates[], size_t count);
+/* Closes all gates, which are given in locking order, before a fork. Who is behind one of the last `leaves` enters no
+ * other. */
+void gates_close(hak_gate_t *const gates[], size_t count, size_t leaves);
 /* Opens them again in the parent. */
 void gates_open(hak_gate_t *const gates[], size_t count);
 /* Opens them in the child, those too that were missed. */

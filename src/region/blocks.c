@@ -126,13 +126,17 @@ static bool is_lone(const region_t *region, unit_t first) {
   return atomic32_load_relaxed(map_word(first)) == region_word(region->number, REGION_LONE);
 }
 
-bool blocks_free_lone(region_t *region, unit_t first) {
-  if (!is_lone(region, first)) return false;
+static void free_lone(region_t *region, unit_t first) {
   unit_record_t *r = map_record(first);
   region->lone_units -= r->region.units;
   atomic32_store_relaxed(map_word(first), region_word(region->number, REGION_SPARE));
   if (map_record(r->region.run)->region.is_whole) units_return_whole(region, first);
   else units_return(region, first, r->region.units);
+}
+
+bool blocks_free_lone(region_t *region, unit_t first) {
+  if (!is_lone(region, first)) return false;
+  free_lone(region, first);
   return true;
 }
 
@@ -142,8 +146,8 @@ bool blocks_claim_lone(region_t *region, unit_t first) {
   return true;
 }
 
-void blocks_unclaim_lone(region_t *region, unit_t first) {
-  atomic32_store_relaxed(map_word(first), region_word(region->number, REGION_LONE));
+void blocks_free_claimed(region_t *region, unit_t first) {
+  if (atomic32_load_relaxed(map_word(first)) == region_word(region->number, REGION_COPIED)) free_lone(region, first);
 }
 
 /* ---- Checking --------------------------------------------------------------------*/

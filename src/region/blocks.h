@@ -29,9 +29,11 @@ void blocks_release_empty(region_t *region);
 void blocks_make_lone(region_t *region, unit_t first, size_t units);
 /* false: there is none that starts there. */
 bool blocks_free_lone(region_t *region, unit_t first);
-/* A lone block is no block for others until it is there again: nobody frees it. false: there is none. */
+/* A lone block is no block for others until who has claimed it frees it. false: there is none. */
 bool blocks_claim_lone(region_t *region, unit_t first);
-void blocks_unclaim_lone(region_t *region, unit_t first);
+/* Does nothing if it is not there: somebody has destroyed its region meanwhile, by mistake, and this one may have its
+ * number. */
+void blocks_free_claimed(region_t *region, unit_t first);
 
 /* Aborts through HAK_CHECK if an invariant is broken; for all regions. Nothing may run meanwhile. */
 void blocks_check_all(void);

@@ -109,8 +109,7 @@ static void free_claimed(void *block, uint32_t word) {
   unit_t first = (unit_t)map_unit_of(block);
   region_t *region = registry_enter_number(word_region(word));
   if (region == NULL) return;
-  blocks_unclaim_lone(region, first);
-  blocks_free_lone(region, first);
+  if (!region->is_lost) blocks_free_claimed(region, first);
   units_leave(region);
 }
 

@@ -117,6 +117,7 @@ owner_t *pool_attach(void) {
     attach_to_this_thread(owner);
   }
   if (owner != NULL) atomic32_store_relaxed(&owner->node, number);
+  if (owner != NULL && HAK_UNLIKELY(pool_fork_is_pending())) pool_fork_survives(owner);
   pool_leave();
   return owner;
 }

@@ -43,11 +43,15 @@ static bool lost_to_a_claim(owner_t *owner) {
 
 bool pool_after_fork(owner_t *self) {
   bool is_lost = self != NULL && lost_to_a_claim(self);
-  forked.survivor = self != NULL && !is_lost ? self->id : 0;
+  /* A second fork, before anything was settled, knows no better than the first where it does not know. */
+  if (self != NULL || !pool_fork_is_pending()) forked.survivor = self != NULL && !is_lost ? self->id : 0;
   forked.new_thread_id = os_thread_id();
   atomic32_store_relaxed(&forked.pending, 1);
   return !is_lost;
 }
+
+/* Its ids may be the child's by now. */
+HAK_COLD void pool_fork_survives(const owner_t *owner) { forked.survivor = owner->id; }
 
 static bool is_survivors(const owner_t *owner) {
   return owner->id == forked.survivor ||

@@ -22,6 +22,9 @@ HAK_C_BEGIN
  * thread's, NULL if it has none. false: it was claimed, and is lost. */
 void pool_before_fork(void);
 bool pool_after_fork(owner_t *self);
+/* A handler forked while the calling thread was attaching that one, of which it could not know. The gate is held, and
+ * what is pending still is. */
+void pool_fork_survives(const owner_t *owner);
 
 /* Whether there is something to put in order. Relaxed: what goes with it is read under the gate, or by the thread
  * that wrote it. */

@@ -4,6 +4,7 @@
  *   loading_program PLUGIN foreign   loads it with a malloc of its own, and exchanges blocks
  *   loading_program PLUGIN own OTHER as foreign; the library's allocator must accept the program's blocks,
  *                                    and the library opens another
+ *   loading_program PLUGIN waits     loads it, and that is all
  *   loading_program PLUGIN deepbind  asks for a malloc of its own, which the library must not get
  * Prints "ok" and ends with status 0 when all was well.
  *
@@ -221,6 +222,7 @@ int main(int argc, char **argv) {
   if (strcmp(argv[2], "late") == 0) late(argv[1]);
   else if (strcmp(argv[2], "foreign") == 0) foreign(argv[1]);
   else if (strcmp(argv[2], "own") == 0 && argc == 4) own(argv[1], argv[3]);
+  else if (strcmp(argv[2], "waits") == 0) CHECK(dlopen(argv[1], RTLD_NOW) != NULL);
   else if (strcmp(argv[2], "deepbind") == 0) deepbind(argv[1]);
   else return 2;
   puts("ok");

@@ -98,6 +98,9 @@ TEST(Loading, BlocksOfALibraryWithTheSameHakmem) {
 TEST(Loading, BlocksOfAProgramOnTheCLibrarysMallocInALibraryWithHakmem) {
   expect_ok(run({HELPER_loading_program, HELPER_plugin_linked, "own", HELPER_plugin_plain}));
 }
+TEST(Loading, ALibraryThatWaitsForAThreadThatFreesTheCLibrarysBlock) {
+  expect_ok(run({HELPER_loading_program, HELPER_waiting_plugin, "waits"}, {kPreload}));
+}
 TEST(Loading, ALibraryThatWouldBindToTheCLibrarysMalloc) {
   expect_ok(run({HELPER_loading_program, HELPER_plugin_plain, "deepbind"}, {kPreload}));
   expect_ok(run({HELPER_loading_linked, HELPER_plugin_plain, "deepbind"}));

@@ -82,7 +82,7 @@ TEST(Lock, AWokenThreadLooksAgain) {
 TEST(Gate, TheForkingThreadPassesAndOthersWait) {
   static hak_gate_t first, second;
   hak_gate_t *const gates[] = {&first, &second};
-  gates_close(gates, 2);
+  gates_close(gates, 2, 1);
   gate_enter(&second); /* another library's fork handler allocates */
   gate_enter(&first);
   gate_leave(&first);
@@ -133,7 +133,7 @@ TEST(Gate, WhatTheThreadHoldsAlreadyStaysHeld) {
   hak_gate_t *const gates[] = {&first, &second, &third};
   for (bool in_child : {false, true}) {
     gate_enter(&second);
-    gates_close(gates, 3);
+    gates_close(gates, 3, 1);
     EXPECT_TRUE(lock_is_mine(&first.lock) && lock_is_mine(&third.lock));
     (in_child ? gates_open_in_child : gates_open)(gates, 3);
     EXPECT_TRUE(lock_is_mine(&second.lock)) << "the interrupted code is inside still";
@@ -156,7 +156,7 @@ TEST(Gate, AnOuterGateWhoseHolderWaitsForUsIsMissed) {
     gate_leave(&outer);
   });
   while ((atomic32_load_relaxed(&inner.lock.state) & LOCK_CONTENDED) == 0) std::this_thread::yield();
-  gates_close(gates, 2); /* hangs if it insists */
+  gates_close(gates, 2, 1); /* hangs if it insists */
   EXPECT_FALSE(lock_is_mine(&outer.lock));
   gates_open(gates, 2);
   EXPECT_NE(atomic32_load_relaxed(&outer.lock.state), 0u) << "the other thread's gate was opened";
@@ -178,8 +178,8 @@ TEST(Gate, AForkPassesOnTheWakeUpOfTheCodeThatItInterrupted) {
     interrupted[i] = std::thread([&, i] {
       ids[i] = gettid();
       os_futex_wait(&inner.lock.state, atomic32_load_relaxed(&inner.lock.state), OS_FOR_EVER); /* as in hak_lock_wait */
-      if (i > 0) return;     /* its handler never ends */
-      gates_close(gates, 2); /* hangs if the wake-up is lost */
+      if (i > 0) return;        /* its handler never ends */
+      gates_close(gates, 2, 1); /* hangs if the wake-up is lost */
       gates_open(gates, 2);
     });
     hak_test::wait_until_asleep(ids[i]);
@@ -203,8 +203,8 @@ TEST(Gate, AForkPassesOnTheWakeUpOfTheCodeThatItInterrupted) {
 TEST(Gate, ForksMayNest) {
   static hak_gate_t first, second;
   hak_gate_t *const gates[] = {&first, &second};
-  gates_close(gates, 2);
-  gates_close(gates, 2); /* a signal handler forks between our fork handlers */
+  gates_close(gates, 2, 1);
+  gates_close(gates, 2, 1); /* a signal handler forks between our fork handlers */
   gates_open(gates, 2);
   EXPECT_TRUE(lock_is_mine(&first.lock) && lock_is_mine(&second.lock)) << "the outer fork is not over";
   gates_open(gates, 2);
@@ -224,7 +224,7 @@ constexpr greg_t kTrapFlag = 0x100;
 /* After each instruction. */
 void on_step(int, siginfo_t *, void *context) {
   if (--steps_left != 0) return;
-  gates_close(stepped, 3);
+  gates_close(stepped, 3, 1);
   gates_open(stepped, 3);
   static_cast<ucontext_t *>(context)->uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
 }
@@ -249,7 +249,7 @@ TEST(Gate, AHandlerMayForkAtAnyInstructionOfAFork) {
     for (int step = 1; !is_over; step++) {
       steps_left = step;
       set_stepping(true);
-      gates_close(stepped, 3);
+      gates_close(stepped, 3, 1);
       open(stepped, 3);
       set_stepping(false);
       is_over = steps_left > 0;
@@ -267,7 +267,7 @@ TEST(Gate, AHandlerMayForkAtAnyInstructionOfAFork) {
 TEST(Gate, AfterTheForkItIsALockAgain) {
   static hak_gate_t gate;
   hak_gate_t *const gates[] = {&gate};
-  gates_close(gates, 1);
+  gates_close(gates, 1, 1);
   gates_open(gates, 1);
   gate_enter(&gate);
   EXPECT_TRUE(lock_is_mine(&gate.lock)) << "the thread that forked passes for ever";

@@ -9,6 +9,8 @@
 #include <set>
 #include <thread>
 
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -784,6 +786,37 @@ TEST_F(Pool, AForkedChildKeepsTheOwnerThatItsThreadHasJustAttached) {
   });
   EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
   fresh.flush(20, blocks);
+}
+
+namespace {
+/* What comes in between where a process is asked for its number: a signal handler, say. Once. */
+void (*comes_between)();
+}  // namespace
+extern "C" pid_t getpid() noexcept {
+  if (auto *comes = comes_between; comes != nullptr) comes_between = nullptr, comes();
+  return static_cast<pid_t>(syscall(SYS_getpid));
+}
+
+/* The owner has the child's numbers by then, or one of them. */
+TEST_F(Pool, AForkedChildKeepsTheOwnerThatItsThreadWasJustAttaching) {
+  hak_test::Outcome outcome = hak_test::in_child([] {
+    comes_between = [] {
+      pool_before_fork();
+      const pid_t child = fork();
+      int status = -1;
+      if (child != 0) _exit(waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+      pool_after_fork(nullptr);
+    };
+    AttachedOwner fresh;
+    if (comes_between != nullptr) return 2; /* it was not asked for */
+    pool_before_fork();                     /* and another handler forks before the thread has what it attached */
+    pool_after_fork(nullptr);
+    pool_settle();
+    if (fresh->state != OWNER_ATTACHED) return 3;
+    AttachedOwner next;
+    return next->id == fresh->id ? 4 : 0;
+  });
+  EXPECT_TRUE(outcome.exited_with(0)) << outcome.describe();
 }
 
 /* Who wants the pool would wait for as long as a purge takes. */

@@ -160,6 +160,18 @@ TEST_F(PurgeIdle, ASlabInUseIsLeftAlone) {
   EXPECT_EQ(Rounds(1), 1u) << "idle at last";
 }
 
+TEST_F(PurgeIdle, WhatIsLookedAtForPiecesIsNotTakenForIdle) {
+  Make(1, 16);
+  unit_record_t &slab = record(slab_of(kept[0]));
+  for (uint8_t rounds : {SLAB_ROUND, SLAB_ROUNDS}) {
+    owner.flush(kClass, owner.refill(kClass, 1));
+    slab.slab.idle_looks = rounds;
+    EXPECT_EQ(Rounds(1), 0u) << +rounds;
+    EXPECT_EQ(Rounds(1), 1u) << +rounds;
+    EXPECT_EQ(Rounds(5), 0u) << +rounds;
+  }
+}
+
 TEST_F(PurgeIdle, ASlabMostlyInUseKeepsItsHugePageAsLongAsThereIsOne) {
   Make(2, 1);
   const std::size_t superslab = slab_of(kept[0]) / SUPERSLAB_UNITS;

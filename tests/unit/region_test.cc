@@ -502,6 +502,34 @@ TEST_F(Region, ABlockThatIsBeingCopiedIsNobodys) {
   settings->abort_on_error = true;
 }
 
+/* Another thread destroys the region by mistake meanwhile, and the next one gets its number. */
+TEST_F(Region, ABlockThatIsBeingCopiedWhileItsRegionGoesIsNoBlockOfTheNext) {
+  std::uint64_t next = 0;
+  for (int tries = 0; tries < 50 && next == 0; tries++) {
+    const std::uint64_t old = region_new(0);
+    const std::size_t bytes = std::size_t{32} << 20;
+    void *block = take(old, bytes), *wall = take(old, bytes), *moved = nullptr;
+    if (wall < block) std::swap(block, wall);
+    std::memset(block, 7, bytes);
+    const std::uint32_t word = map_lookup(block), copied = region_word(region_number(old), REGION_COPIED);
+    std::atomic<bool> is_done{false};
+    std::thread other([&] {
+      while (map_lookup(block) != copied && !is_done) {}
+      const bool has_met = !is_done;
+      region_destroy(old);
+      if (has_met) next = region_new(0);
+    });
+    region_realloc(block, word, bytes * 2, &moved);
+    is_done = true;
+    other.join();
+  }
+  ASSERT_NE(next, 0u);
+  EXPECT_EQ(figures(next).taken, 0u);
+  EXPECT_EQ(figures(next).live, 0u);
+  hak__check_all();
+  region_destroy(next);
+}
+
 /* What growing blocks have cost. */
 struct Copies {
   int count = 0;

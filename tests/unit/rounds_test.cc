@@ -91,7 +91,7 @@ TEST(Rounds, AThreadThatForksDoesNotWait) {
   hak_gate_t *const gates[] = {&gate};
   std::thread([&] { rounds_begin(&rounds); }).join();
   const uint32_t runner = atomic32_load_relaxed(&rounds.runner);
-  gates_close(gates, 1);
+  gates_close(gates, 1, 1);
   EXPECT_NE(rounds_begin(&rounds), 0u);
   EXPECT_EQ(atomic32_load_relaxed(&rounds.runner), runner) << "it has not taken that one's place";
   gates_open(gates, 1);

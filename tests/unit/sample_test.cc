@@ -471,7 +471,7 @@ TEST(Sample, AForkedChildCanStillSample) {
   for (int i = 0; i < CHILDREN; i++) {
     const hak_test::Outcome outcome = hak_test::in_child([] { /* where nobody has sampled yet */
                                                               std::thread maker([] { record_prepare(); });
-                                                              gates_close(gates, 2);
+                                                              gates_close(gates, 2, 1);
                                                               const pid_t child = fork();
                                                               if (child == 0) {
                                                                 record_after_fork();
@@ -540,7 +540,7 @@ TEST(SampleFork, WhoForksDoesNotWaitForAThreadThatWaitsForIt) {
     alarm(10);
     arena_ready();
     hak_gate_t *const gates[] = {&metadata_gate};
-    gates_close(gates, 1);
+    gates_close(gates, 1, 1);
     std::thread other([] { record_prepare(); });
     while (!gate_is_awaited(&metadata_gate)) usleep(1000);
     record_prepare();

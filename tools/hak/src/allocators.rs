@@ -127,6 +127,12 @@ pub fn choose_there(choice: &Choice) -> Result<(Vec<Allocator>, Vec<String>)> {
 /// What is done about a library that is not there says `missing`.
 fn choose_or(choice: &Choice, mut missing: impl FnMut(String) -> Result<()>) -> Result<Vec<Allocator>> {
     let given = choice.allocator.iter().map(|text| parse_given(text)).collect::<Result<Vec<_>>>()?;
+    for (index, allocator) in given.iter().enumerate() {
+        if given[..index].iter().any(|other| other.name == allocator.name) {
+            let message = format!("--allocator: two libraries are called '{}'", allocator.name);
+            return Err(failure(BAD_INPUT, message));
+        }
+    }
     let mut known = known(choice.build.as_deref());
     known.retain(|one| given.iter().all(|allocator| allocator.name != one.name));
 
@@ -184,6 +190,10 @@ fn parse_given(text: &str) -> Result<Allocator> {
         })?;
     if name == SYSTEM {
         let message = format!("--allocator '{text}': '{SYSTEM}' is the system's own");
+        return Err(failure(BAD_INPUT, message));
+    }
+    if name == SHIPPED {
+        let message = format!("--allocator '{text}': '{SHIPPED}' is what a program comes with");
         return Err(failure(BAD_INPUT, message));
     }
     let path = library::usable(Path::new(path))?;

@@ -238,8 +238,8 @@ pub struct Peers {
 /// In each round every row runs once under each allocator, one after the other; the next round starts
 /// with another allocator. Each row proves which allocator served it. Rows that fail or cannot run
 /// are reported with the reason, never dropped; only failures make the exit code 1, not commands that
-/// a row needs and the machine lacks. Every sample goes to DIR/<date>-<quick|full>.json and
-/// .csv, which are kept up to date; Ctrl-C keeps what was measured, and --resume goes on, also after a crash.
+/// a row needs and the machine lacks, unless no row at all can run. Every sample goes to
+/// DIR/<date>-<quick|full|part>.json and .csv, which are kept up to date; Ctrl-C keeps what was measured, and --resume goes on, also after a crash.
 ///
 /// Sweeps run one workload at many values of a parameter, and then between those where hakmem stops being the best,
 /// or begins to be, until that is known to a quarter.
@@ -263,7 +263,8 @@ pub struct Bench {
     /// Only rows whose name or family contains this, in either case
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
-    /// How many rounds [default: 1, with --quick 4, and more where they fit into the time: up to 5, with --quick 12]
+    /// How many rounds [default: 1, with --quick 4, and more where they fit into the time: up to 5, with
+    /// --quick or --within 12]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
     /// No more rounds than fit into this time, but one in any case: 90m, 3h
@@ -366,8 +367,8 @@ pub struct Inspect {
 
 /// Writes the statistics of a running process to the file that it would write to at its exit
 ///
-/// That is what the process was started with as HAKMEM_STATS_FILE, if it is one of the user who asks; or what --to
-/// says. The figures are those of `hak inspect PID --json`, and `hak diff` reads them. Nothing runs in the process.
+/// That is what the process was started with as HAKMEM_STATS_FILE, if it is one of the user who asks and sees the same
+/// files, as in a container it does not; or what --to says. The figures are those of `hak inspect PID --json`, and `hak diff` reads them. Nothing runs in the process.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -426,8 +427,9 @@ pub struct Top {
 
 /// Shows what changed between two looks at a process, by kind and by size class
 ///
-/// The files are of `hak inspect --json`, or of HAKMEM_STATS_FILE and hak_stats_json. Where they are of two processes, or
-/// the second is the earlier one, a note says so.
+/// The files are of `hak inspect --json`, or of HAKMEM_STATS_FILE and hak_stats_json. Where they are of processes with
+/// two numbers, or the second is the earlier one, a note says so; two that had the same number, as in two containers, only
+/// show by counts that have fallen.
 #[derive(Args)]
 #[command(after_help = "\
 Example:

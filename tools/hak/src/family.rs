@@ -5,7 +5,7 @@
 //! on in the background is waited for too.
 
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
@@ -14,6 +14,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
+use crate::inherited;
 use crate::inspect::target::{printable, text};
 use crate::interrupt::is_ignored;
 use crate::output::say;
@@ -36,9 +37,9 @@ impl Family {
         // Before the start, so that none is lost. What is ignored stays so, for the program too, as nohup needs it.
         let taken = HANDED_ON.into_iter().filter(|signal| !is_ignored(*signal)).chain([SIGCHLD]);
         let signals = SignalsInfo::new(taken)?;
-        // SAFETY: it does nothing. posix_spawn, which would be used without it, starts no script without a first line for
-        // its interpreter, as execvp does.
-        unsafe { command.pre_exec(|| Ok(())) };
+        // It is called behind fork, so that execvp follows: posix_spawn, which would be used without it, starts no script
+        // without a first line for its interpreter.
+        inherited::hand_on(command);
         let first = Pid::from_child(&command.spawn()?);
         Ok(Family { first, status: None, caught: None, signals })
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! The user's own shell commands around the runs (`--setup`, `--prepare`, `--cleanup`).
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::interrupt;
 use crate::measure::Stop;
@@ -13,12 +13,14 @@ pub fn run(option: &str, text: &str) -> Result<(), Stop> {
         true => Stop::Interrupted, // Ctrl-C ended it as well
         false => Stop::Failed(format!("--{option} '{text}': {reason}")),
     };
-    let output = Command::new("/bin/sh").args(["-c", text]).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| wrong(error.to_string()))?;
-    if output.status.success() {
+    let ran = process::run_beside(Command::new("/bin/sh").args(["-c", text]));
+    let Some((status, stderr)) = ran.map_err(|error| wrong(format!("{error:#}")))? else {
+        return Err(Stop::Interrupted);
+    };
+    if status.success() {
         return Ok(());
     }
-    let said = process::tail(&output.stderr);
-    let end = process::describe(output.status);
+    let said = process::tail(&stderr);
+    let end = process::describe(status);
     Err(wrong(if said.is_empty() { end } else { format!("{end}: {said}") }))
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::interrupt;
 use crate::output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -83,7 +84,11 @@ impl Control {
             let disabled = rustix::thread::disable_transparent_huge_pages(true);
             return disabled.map(|()| Held::Process).map_err(|error| cannot(wanted.name(), &error.into()));
         }
-        write(&self.file, wanted.name()).map_err(|error| cannot(wanted.name(), &error))?;
+        interrupt::put_back_at_end(self.file.clone(), before.clone());
+        write(&self.file, wanted.name()).map_err(|error| {
+            interrupt::was_put_back(&self.file);
+            cannot(wanted.name(), &error)
+        })?;
         Ok(Held::System { file: self.file.clone(), before })
     }
 }
@@ -93,7 +98,11 @@ impl Drop for Held {
         let undone = match self {
             Held::Nothing => Ok(()),
             Held::Process => rustix::thread::disable_transparent_huge_pages(false).map_err(Into::into),
-            Held::System { file, before } => write(file, before),
+            Held::System { file, before } => {
+                let undone = write(file, before);
+                interrupt::was_put_back(file);
+                undone
+            }
         };
         if let Err(error) = undone {
             output::say(format_args!("hak: transparent huge pages are not as they were before: {error}"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Ctrl-C and its relatives: noticed between and during runs, so that what was measured is kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -21,6 +21,7 @@ pub const SHOWN: &str = "hak: interrupted; shown is what was measured until then
 
 static REQUESTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static SETTINGS: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
 
 /// A limit of the size of files is an error like any other, and no end of hak. Where the signal is ignored it is one already;
 /// programs that hak becomes or starts have it as it was.
@@ -74,12 +75,23 @@ pub fn remove_at_end(directory: PathBuf) {
     DIRECTORIES.lock().expect("nobody panics with it").push(directory);
 }
 
+/// A setting of the system's that an end at once has to put back, until `was_put_back`.
+pub fn put_back_at_end(file: PathBuf, before: String) {
+    SETTINGS.lock().expect("nobody panics with it").push((file, before));
+}
+pub fn was_put_back(file: &Path) {
+    SETTINGS.lock().expect("nobody panics with it").retain(|(one, _)| one != file);
+}
+
 /// The program first, which may be writing into the directory.
 fn end_at_once() -> ! {
     for pid in sampling::descendants(std::process::id()) {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }
+    }
+    for (file, before) in SETTINGS.lock().expect("nobody panics with it").iter() {
+        let _ = std::fs::write(file, before);
     }
     for directory in DIRECTORIES.lock().expect("nobody panics with it").iter() {
         let _ = std::fs::remove_dir_all(directory);

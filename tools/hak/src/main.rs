@@ -18,6 +18,7 @@ mod fingerprint;
 mod helpers;
 mod hooks;
 mod huge_pages;
+mod inherited;
 mod input;
 mod inspect;
 mod install;

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use rustix::fs::{Access, access, fstat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use tempfile::NamedTempFile;
 
 use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
@@ -45,6 +47,10 @@ impl Output {
             }
             Output::InPlace(path) => access(path, Access::WRITE_OK).map_err(|error| bad(&io::Error::from(error)))?,
             Output::Whole(path) if path.is_dir() => return Err(bad(&"it is a directory")),
+            Output::Whole(path) if is_anothers(path) => {
+                access(path, Access::WRITE_OK).map_err(|error| bad(&io::Error::from(error)))?;
+                return Ok(Output::InPlace(path.clone()));
+            }
             Output::Whole(path) => match new_file_beside(path) {
                 Err(_) if path.exists() && access(path, Access::WRITE_OK).is_ok() => {
                     return Ok(Output::InPlace(path.clone()));
@@ -168,7 +174,7 @@ fn follow(name: &Path) -> io::Result<Output> {
             Ok(_) => return Ok(Output::InPlace(path)),
         }
     }
-    Err(rustix::io::Errno::LOOP.into())
+    Err(Errno::LOOP.into())
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -176,6 +182,16 @@ fn directory_of(path: &Path) -> &Path {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     }
+}
+
+/// Another user's, in a directory in which only its owner may replace a file (sticky(7)).
+fn is_anothers(path: &Path) -> bool {
+    let (Ok(file), Ok(directory)) = (fs::symlink_metadata(path), fs::metadata(directory_of(path))) else {
+        return false;
+    };
+    let own = geteuid();
+    let is_ours = |owner: u32| owner == own.as_raw();
+    directory.mode() & libc::S_ISVTX != 0 && !own.is_root() && !is_ours(file.uid()) && !is_ours(directory.uid())
 }
 
 fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
@@ -205,8 +221,17 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     // Or a power cut could leave the new name with nothing in it.
     file.as_file().sync_data()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    match file.persist(path) {
+        // Something is mounted there, or the directory keeps others' files: the name stays, the text is a new one.
+        Err(error) if [Errno::BUSY, Errno::PERM].contains(&errno_of(&error.error)) => {
+            write_in_place(path, bytes).map_err(|_| error.error)
+        }
+        persisted => persisted.map(drop).map_err(|error| error.error),
+    }
+}
+
+fn errno_of(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 /// What others have written to an open file stays; a file by its own name gets a new text.
@@ -234,7 +259,7 @@ static NOTE_CLOSED: extern "C" fn() = note_closed;
 
 /// An error if standard output was closed when hak was started.
 pub fn check_standard() -> io::Result<()> {
-    if IS_CLOSED.load(Ordering::Relaxed) { Err(rustix::io::Errno::BADF.into()) } else { Ok(()) }
+    if IS_CLOSED.load(Ordering::Relaxed) { Err(Errno::BADF.into()) } else { Ok(()) }
 }
 
 /// To standard output. A closed pipe and a full disk are errors like any other. Names in it may be anybody's.

@@ -112,6 +112,27 @@ pub fn run(helpers: &Helpers, job: &Job) -> Result<End> {
     }
 }
 
+/// Runs a command around what is measured until it has ended itself, whatever goes on that it has started. Returns how,
+/// and its error output; none if the tool was interrupted meanwhile, and the command ended for that.
+pub fn run_beside(command: &mut Command) -> Result<Option<(ExitStatus, Vec<u8>)>> {
+    const NAP_MOST: Duration = Duration::from_millis(20);
+    // No pipe, whose end would be that of all who hold it.
+    let mut said = tempfile::tempfile()?;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?).spawn()?;
+    let mut nap = Duration::from_micros(200);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some((status, contents(&mut said)?)));
+        }
+        if interrupt::requested() {
+            end_tree(&mut child)?;
+            return Ok(None);
+        }
+        std::thread::sleep(nap);
+        nap = (nap * 2).min(NAP_MOST);
+    }
+}
+
 enum Wait {
     Report(String),
     TimedOut,

@@ -128,8 +128,9 @@ fn parameters(arguments: &Compare) -> Result<Vec<Parameter>, String> {
 /// With as many digits behind the point as `from` and `step` have.
 fn numbers(from: &str, to: &str, step: &str) -> Result<Vec<String>, String> {
     let number = |text: &str| match text.parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok(number),
-        _ => Err(format!("--parameter-scan: '{text}' is not a number")),
+        // An exponent would say nothing of how many digits are wanted.
+        Ok(number) if number.is_finite() && !text.contains(['e', 'E']) => Ok(number),
+        _ => Err(format!("--parameter-scan: '{text}' is not a number such as 10 or 0.5")),
     };
     let digits = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());
     let places = digits(from).max(digits(step));
@@ -220,6 +221,7 @@ mod tests {
         let scan =
             |from, to, step| reason(&["--parameter-scan", "n", from, to, "--parameter-step-size", step, "--", "{n}"]);
         assert!(scan("x", "2", "1").contains("'x' is not a number"));
+        assert!(scan("0", "1", "1e-1").contains("'1e-1' is not a number such as"), "all would be shown as 0 or 1");
         assert!(scan("2", "1", "1").contains("go up"));
         assert!(scan("1", "2", "0").contains("above 0"));
         assert!(scan("1", "2000", "1").contains("more than 1000 values"));

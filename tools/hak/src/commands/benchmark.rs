@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -258,14 +258,13 @@ impl Benchmark {
         let scratch = self.scratch()?;
         let words: Vec<OsString> = command.iter().map(|word| self.places.fill(word, scratch.path())).collect();
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).current_dir(scratch.path()).env_remove("LD_PRELOAD").stdin(Stdio::null());
+        command.args(&words[1..]).current_dir(scratch.path()).env_remove("LD_PRELOAD");
         for variable in &self.tuning {
             command.env_remove(variable);
         }
-        let output = command.output().with_context(|| format!("cannot start {}", words[0].display()))?;
-        if !output.status.success() {
-            anyhow::bail!("{}: {}", process::describe(output.status), process::tail(&output.stderr));
-        }
+        let ran = process::run_beside(&mut command).with_context(|| format!("cannot start {}", words[0].display()))?;
+        let (status, stderr) = ran.context("interrupted")?;
+        anyhow::ensure!(status.success(), "{}: {}", process::describe(status), process::tail(&stderr));
         Ok(())
     }
 

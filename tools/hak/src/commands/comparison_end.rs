@@ -20,7 +20,11 @@ pub fn show(results: &Results, exports: &Exports, limits: &[Limit]) -> u8 {
         }
         results.rows.iter().for_each(remark);
     }
-    code = code.max(exports.write(&[results]));
+    // What an earlier comparison has written is worth more than that this one was interrupted.
+    let has_samples = |row: &Row| row.columns.iter().any(|column| !column.samples.is_empty());
+    if results.state != State::Interrupted || results.rows.iter().any(has_samples) {
+        code = code.max(exports.write(&[results]));
+    }
     if results.state == State::Interrupted {
         say(interrupt::SHOWN);
         return INTERRUPTED;

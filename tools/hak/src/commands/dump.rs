@@ -57,11 +57,18 @@ fn file_of(pid: u32) -> Result<PathBuf> {
     if owner != geteuid().as_raw() {
         return Err(unknown(&format!("process {pid} is another user's, who chose its {VARIABLE}")));
     }
+    // Nor where names, and the links that they lead to, are others than here: they would be followed here.
+    let is_like_ours = |what: &str| {
+        let place = |whose: &str| fs::metadata(format!("/proc/{whose}/{what}")).map(|place| (place.dev(), place.ino()));
+        place(&pid.to_string()).ok().is_some_and(|its| place("self").is_ok_and(|ours| ours == its))
+    };
+    if !is_like_ours("ns/mnt") || !is_like_ours("root") {
+        return Err(unknown(&format!("process {pid} sees other files than hak, as in a container")));
+    }
     let status = text(format!("/proc/{pid}/status")).map_err(cannot)?;
     let path = PathBuf::from(expanded(pattern, &own_id(&status).unwrap_or_else(|| pid.to_string())));
-    // Its working directory and its root may be others than ours.
-    let (base, rest) = path.strip_prefix("/").map_or(("cwd", path.as_path()), |rest| ("root", rest));
-    Ok(Path::new(&format!("/proc/{pid}/{base}")).join(rest))
+    // Its working directory may be another than ours; a whole path stays as it is.
+    Ok(Path::new(&format!("/proc/{pid}/cwd")).join(path))
 }
 
 /// The last one, as the process reads them in order.

@@ -69,8 +69,8 @@ impl Pictures {
     }
 
     fn write_all(&self, all: &[&Results]) -> Result<()> {
-        for results in all {
-            for (name, svg) in report::sweeps::pictures(results)? {
+        for (index, results) in all.iter().enumerate() {
+            for (name, svg) in report::sweeps::pictures(results, report::sweeps::part(all, index))? {
                 let output = Output::of(&self.directory.join(name))?;
                 output.write(svg.as_bytes())?;
                 output::say(format_args!("hak: wrote {output}"));

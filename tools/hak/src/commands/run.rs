@@ -14,6 +14,7 @@ use crate::cli::Run;
 use crate::commands::run_statistics;
 use crate::failure::{BAD_INPUT, CANNOT_RUN, SOMETHING_FAILED, failure};
 use crate::family::Family;
+use crate::inherited;
 use crate::library;
 use crate::program::{self, Way};
 use crate::temporary::Temporary;
@@ -28,6 +29,7 @@ pub fn run(arguments: Run) -> Result<u8> {
         }
         return with_statistics(command);
     }
+    inherited::hand_on(&mut command);
     let error = command.exec();
     Err(cannot_start(&command, &error))
 }

@@ -20,6 +20,7 @@ const NAME_BYTES: usize = 32;
 /// More than there can be: the memory is something else.
 const MOST_GROUPS: u32 = 64;
 const MOST_FIELDS: u64 = 4096;
+const MOST_STRIDE: usize = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -118,8 +119,10 @@ impl Root {
             failure(BAD_INPUT, message)
         };
         let field = *self.fields.get(name).ok_or_else(|| bad("has no field"))?;
-        let is_sane =
-            field.kind == kind && (1..=8).contains(&field.bytes) && (1..=MOST_FIELDS as usize).contains(&field.count);
+        let is_sane = field.kind == kind
+            && (1..=8).contains(&field.bytes)
+            && (1..=MOST_FIELDS as usize).contains(&field.count)
+            && field.stride <= MOST_STRIDE;
         if is_sane { Ok(field) } else { Err(bad("has another kind of field")) }
     }
 

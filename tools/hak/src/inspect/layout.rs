@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use crate::failure::{BAD_INPUT, failure};
+use crate::failure::{BAD_INPUT, SOMETHING_FAILED, failure};
 use crate::inspect::fields::{Field, Root};
 use crate::inspect::target::Target;
 
@@ -208,6 +208,8 @@ impl Layout {
             && layout.owner_shift < 32
             && layout.parcel.step <= 4096
             && layout.parcel.mail_most <= 1 << 16
+            && layout.magazine_most <= 1 << 16
+            && layout.single_from <= layout.classes.len()
             && layout.classes.iter().all(|class| {
                 (1..=1 << 10).contains(&class.slab_units)
                     && class.block_bytes > 0
@@ -242,6 +244,10 @@ fn classes(target: &Target, root: &Root) -> Result<Vec<Class>> {
     let array = |name: &str| root.variable(name)?.elements(target, 0);
     let (blocks, units, capacities) =
         (array("class.block_bytes")?, array("class.slab_units")?, array("class.capacity")?);
+    if blocks.len() != units.len() || blocks.len() != capacities.len() {
+        let message = format!("process {}: the root of hakmem's tables is damaged: size classes", target.pid);
+        return Err(failure(SOMETHING_FAILED, message));
+    }
     let all = blocks.iter().zip(&units).zip(&capacities);
     let class = |((block_bytes, slab_units), capacity): ((&u64, &u64), &u64)| Class {
         block_bytes: *block_bytes,

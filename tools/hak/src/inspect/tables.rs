@@ -6,7 +6,7 @@
 //! times; then it is "moving", and what was read last counts. All of it is read again if the heap has grown meanwhile;
 //! what it has grown by in the last time is moving, too.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::failure::{SOMETHING_FAILED, failure};
 use crate::inspect::fields::{Field, number};
@@ -219,7 +219,10 @@ impl Reader<'_> {
 
     /// Elements of a table; what was never touched is zero, and is not touched.
     fn table(&self, from: u64, bytes: u64) -> Result<Vec<u8>> {
-        let mut into = vec![0; usize::try_from(bytes)?];
+        let bytes_here = usize::try_from(bytes)?;
+        // What a process says of itself may be anything: more than there is room for ends no look at others.
+        Vec::<u8>::new().try_reserve_exact(bytes_here).context("its tables are larger than what there is room for")?;
+        let mut into = vec![0; bytes_here]; // of zeros that nobody writes
         let page = self.target.page;
         let (first, last) = (from / page * page, (from + bytes).next_multiple_of(page));
         let rows = match self.pagemap.and_then(|pagemap| pagemap.pages(first, last, false)) {

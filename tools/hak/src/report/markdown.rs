@@ -12,7 +12,7 @@ use crate::report::format;
 use crate::report::history;
 use crate::report::markdown_compare;
 use crate::report::markdown_form::{head, line, mark, wrapped};
-use crate::report::sweeps;
+use crate::report::sweeps::{self, Folder};
 use crate::report::table;
 use crate::report::told::{TOPICS, Topic};
 use crate::results::{Kind, Results, State};
@@ -24,7 +24,7 @@ use crate::upstream;
 /// that left that out would praise.
 pub fn tables(all: &[&Results], against: Option<&Results>, pictures: Option<&str>, best: bool) -> Result<String> {
     let mut out = heading();
-    out += &one(all, against, pictures, best)?;
+    out += &one(all, against, pictures.map(|name| Folder { name, part: 1 }), best)?;
     Ok(out)
 }
 
@@ -32,8 +32,9 @@ pub fn tables(all: &[&Results], against: Option<&Results>, pictures: Option<&str
 pub fn each(all: &[&Results], pictures: Option<&str>, best: bool) -> Result<String> {
     let mut out = heading();
     writeln!(out, "Each part is a measurement of its own; figures of different parts are not to be compared.\n")?;
-    for results in all {
-        let text = one(&[results], None, pictures, best)?;
+    for (index, results) in all.iter().enumerate() {
+        let folder = pictures.map(|name| Folder { name, part: sweeps::part(all, index) });
+        let text = one(&[results], None, folder, best)?;
         writeln!(out, "## {}\n", set(results))?;
         // One level further down.
         for line in text.lines() {
@@ -59,7 +60,7 @@ fn set(results: &Results) -> String {
     }
 }
 
-fn one(all: &[&Results], against: Option<&Results>, pictures: Option<&str>, best: bool) -> Result<String> {
+fn one(all: &[&Results], against: Option<&Results>, pictures: Option<Folder>, best: bool) -> Result<String> {
     let results = all[0];
     let mut out = String::new();
     writeln!(out, "- Machine: {}", results.machine.line())?;
@@ -90,7 +91,7 @@ fn one(all: &[&Results], against: Option<&Results>, pictures: Option<&str>, best
     Ok(out.trim_end().to_owned() + "\n")
 }
 
-fn suite(out: &mut String, results: &Results, pictures: Option<&str>, best: bool) -> Result<()> {
+fn suite(out: &mut String, results: &Results, pictures: Option<Folder>, best: bool) -> Result<()> {
     let against = Against::of(&results.rows, best);
     if let Some(verdict) = suite_verdict::of(results) {
         writeln!(out, "{}\n", wrapped(&format!("**{}.**", verdict.sentence())))?;

@@ -88,15 +88,28 @@ pub fn text(results: &Results, width: Option<usize>) -> String {
     format!("\n{tables}{}", table::paragraph(EXPLAINED, width))
 }
 
-/// The file that a picture is written to.
-pub fn file_name(title: &str) -> String {
-    let letters = title.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' });
-    let words = letters.collect::<String>();
-    format!("sweep-{}.svg", words.split_whitespace().collect::<Vec<_>>().join("-"))
+/// Where the pictures of a document lie: the folder, as the document names it, and which of the results that have
+/// sweeps these are, from 1.
+#[derive(Debug, Clone, Copy)]
+pub struct Folder<'a> {
+    pub name: &'a str,
+    pub part: usize,
 }
 
-/// `pictures`: the folder in which they lie, as the document names it.
-pub fn markdown(results: &Results, pictures: Option<&str>) -> String {
+/// Which of the results that have sweeps the one at `index` is.
+pub fn part(all: &[&Results], index: usize) -> usize {
+    1 + all[..index].iter().filter(|results| !curves(results).is_empty()).count()
+}
+
+/// The file that a picture is written to.
+pub fn file_name(title: &str, part: usize) -> String {
+    let letters = title.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' });
+    let words = letters.collect::<String>();
+    let words = words.split_whitespace().collect::<Vec<_>>().join("-");
+    if part > 1 { format!("sweep-{words}-{part}.svg") } else { format!("sweep-{words}.svg") }
+}
+
+pub fn markdown(results: &Results, pictures: Option<Folder>) -> String {
     let sweeps = curves(results);
     if sweeps.is_empty() {
         return String::new();
@@ -117,8 +130,8 @@ pub fn markdown(results: &Results, pictures: Option<&str>) -> String {
     for sweep in &sweeps {
         let _ = writeln!(out, "### {}\n", sweep.title);
         if let Some(folder) = pictures {
-            let file = file_name(&sweep.title);
-            let path = if folder.is_empty() { file } else { format!("{folder}/{file}") };
+            let file = file_name(&sweep.title, folder.part);
+            let path = if folder.name.is_empty() { file } else { format!("{}/{file}", folder.name) };
             let _ = writeln!(out, "![{}: {} by {}]({path})\n", sweep.title, sweep.y_name, sweep.x_name);
         }
         let _ = writeln!(out, "{}, by {}.\n", sweep.y_name, sweep.x_name);
@@ -161,9 +174,9 @@ pub fn page(results: &Results, colours: &Colours) -> Result<Markup> {
 }
 
 /// Each picture with the name of its file.
-pub fn pictures(results: &Results) -> Result<Vec<(String, String)>> {
+pub fn pictures(results: &Results, part: usize) -> Result<Vec<(String, String)>> {
     let colours = Colours::new(results.allocators.iter().map(|allocator| allocator.name.clone()));
     let named = Named { colours: &colours, base: None };
     let sweeps = curves(results);
-    sweeps.iter().map(|sweep| Ok((file_name(&sweep.title), charts::sweep_file(sweep, &named)?))).collect()
+    sweeps.iter().map(|sweep| Ok((file_name(&sweep.title, part), charts::sweep_file(sweep, &named)?))).collect()
 }

@@ -12,6 +12,7 @@ use crate::helpers::Helpers;
 use crate::measure::{self, Ran, Stop, describe_end};
 use crate::process::Job;
 use crate::proof::Proof;
+use crate::stats::Summary;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -43,9 +44,8 @@ pub struct Replayed {
 
 impl Replayed {
     fn median(&self, of: impl Fn(&Round) -> f64) -> Option<f64> {
-        let mut values: Vec<f64> = self.rounds.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
+        let values: Vec<f64> = self.rounds.iter().map(of).collect();
+        Summary::of(&values).map(|summary| summary.median)
     }
 
     pub fn seconds(&self) -> Option<f64> {

@@ -208,6 +208,14 @@ fn bad_input_is_named() {
         .code(2)
         .stderr(contains("no allocator is called 'nomalloc'").and(contains("hakmem")));
     compare(&["--allocator", "x", "--", "true"]).code(2).stderr(contains("NAME=/path/lib.so"));
+    let (one, shipped) = (
+        format!("x={}", crate::common::library().display()),
+        format!("as shipped={}", crate::common::library().display()),
+    );
+    compare(&["--allocator", &one, "--allocator", &one, "--", "true"])
+        .code(2)
+        .stderr(contains("two libraries are called 'x'"));
+    compare(&["--allocator", &shipped, "--", "true"]).code(2).stderr(contains("is what a program comes with"));
     compare(&["--allocator", "x=/no/lib.so", "--", "true"]).code(2).stderr(contains("/no/lib.so"));
     compare(&["--allocator", "x=/etc/passwd", "--", "true"]).code(2).stderr(contains("not a shared library"));
     compare(&["--allocator", "glibc=/etc/passwd", "--", "true"]).code(2).stderr(contains("system's own"));

@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 use crate::common::heaps::{NOBODY, Running, assert_same, heap_program, is_root_here, preloaded};
 use crate::common::{hak, library};
@@ -87,4 +88,15 @@ fn a_dump_that_has_no_place_says_so() {
     others.json();
     refused(&others.pid(), "is another user's");
     assert!(!Path::new(&format!("/tmp/x-{}.json", others.pid())).exists());
+
+    // Nor what it overwrites here by a name that leads elsewhere there.
+    if Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success()) {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--"]).arg(&program).arg("quiet").env("LD_PRELOAD", library());
+        let elsewhere = directory.path().join("elsewhere.json");
+        let mut inside = Running::start(command.env("HAKMEM_STATS_FILE", &elsewhere));
+        inside.json();
+        refused(&inside.pid(), "sees other files than hak, as in a container");
+        assert!(!elsewhere.exists());
+    }
 }

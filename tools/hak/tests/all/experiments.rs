@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::common::{cc, column, hak, hakmem, json, samples, write_script};
 use assert_cmd::assert::Assert;
@@ -205,6 +206,12 @@ fn commands_of_the_user_run_around_the_runs() {
     // The proof, three warm-ups, two rounds, the count of system calls.
     let expected = ["setup"].into_iter().chain(["prepare"; 1 + 3 + 2 + 1]).chain(["cleanup"]);
     assert_eq!(lines.lines().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+
+    // What goes on behind them, with what was open, holds up nothing.
+    let server = directory.path().join("server").display().to_string();
+    let start = format!("sleep 1000 & echo $! > {server}");
+    let end = format!("kill $(cat {server})");
+    compare(&["--setup", &start, "--cleanup", &end], &["true"]).timeout(Duration::from_secs(200)).assert().success();
 
     // They make what the program is and needs, and their failures are told.
     let program = directory.path().join("program").display().to_string();

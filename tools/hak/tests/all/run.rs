@@ -289,12 +289,42 @@ fn what_a_killed_one_has_left_the_next_one_removes() {
 
 #[test]
 fn what_is_ignored_stays_ignored() {
-    let output = run_with_signals("--ignore-signal=HUP", "grep SigIgn: /proc/self/status").output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let ignored = u64::from_str_radix(text.trim().split_once('\t').unwrap().1, 16).unwrap();
-    assert_eq!(ignored & 1, 1, "{text}");
-    const SIGPIPE: u32 = 13;
-    assert_eq!(ignored >> (SIGPIPE - 1) & 1, 0, "hak ignores it, and its programs should not: {text}");
+    const HUP: u64 = 1;
+    const PIPE: u64 = 1 << 12;
+    const CHLD: u64 = 1 << 16;
+    let ignored = |mut command: Command| {
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        u64::from_str_radix(text.trim().split_once('\t').unwrap().1, 16).unwrap() & (HUP | PIPE | CHLD)
+    };
+    let grep = ["grep", "SigIgn:", "/proc/self/status"];
+    // hak ignores SIGPIPE, and its programs should not, unless they would without it.
+    for (option, expected) in [("HUP", HUP), ("PIPE", PIPE), ("CHLD", CHLD), ("HUP,PIPE,CHLD", HUP | PIPE | CHLD)] {
+        let option = format!("--ignore-signal={option}");
+        for waits in [&[][..], &["--stats"]] {
+            let mut command = Command::new("env");
+            command
+                .arg(&option)
+                .arg(BINARY)
+                .arg("run")
+                .args(waits)
+                .arg("--library")
+                .arg(library())
+                .arg("--")
+                .args(grep);
+            command.env_remove("LD_PRELOAD");
+            assert_eq!(ignored(command), expected, "{option} {waits:?}");
+        }
+    }
+}
+
+/// Else nobody could be waited for.
+#[test]
+fn programs_are_compared_where_the_ends_of_children_are_ignored() {
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=CHLD", BINARY, "compare", "--allocators", "glibc", "--rounds", "1", "--", "true"]);
+    let output = command.env_remove("LD_PRELOAD").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 /// A program that ends at once and goes on in a session of its own, until `end` is there or the directory is gone.

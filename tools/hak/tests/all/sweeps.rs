@@ -73,6 +73,15 @@ fn curves_are_drawn_on_pages_and_in_files_that_documents_show() {
     assert!(document.contains("| 128 | 300 | **128** |"), "{document}");
     let svg = fs::read_to_string(directory.join(picture)).unwrap();
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("hakmem"), "{svg}");
+    // Of two results each has pictures of its own.
+    let both = directory.join("both.md");
+    let mut report = hak();
+    report.args(["report", "--each"]).arg(suite.results()).arg(suite.results()).arg("--markdown").arg(&both);
+    report.arg("--pictures").arg(directory.join("images")).assert().success();
+    let document = fs::read_to_string(both).unwrap();
+    let second = picture.replace(".svg", "-2.svg");
+    assert!(document.contains(&format!("({picture})")) && document.contains(&format!("({second})")), "{document}");
+    assert!(directory.join(second).exists());
     // By --export as well, but not without a document.
     let exported = directory.join("exported.md");
     let mut report = hak();

@@ -203,7 +203,8 @@ HAK_PUBLIC const char *hak_version(void) HAK_NOEXCEPT;
  *     live + cached + outboxes + free_in_slabs = slab_bytes + large_bytes + huge_bytes
  *     slab_bytes + slab_tails + large_bytes + huge_bytes + dirty_free + clean_free = committed
  * hold. In a forked child they may be off by what other threads of the parent were just moving: blocks that one was
- * putting back, free memory that one was taking, or giving to the system. Blocks count as large as they may be used, not as was asked for. */
+ * putting back, free memory that one was taking, or giving to the system. Blocks count as large as they may be used,
+ * not as was asked for. */
 typedef struct hak_stats {
   size_t struct_bytes;      /* sizeof(hak_stats_t) of the library's version        */
   size_t reserved;          /* range of addresses that the heap may grow in        */

@@ -792,7 +792,7 @@ namespace {
 /* What comes in between where a process is asked for its number: a signal handler, say. Once. */
 void (*comes_between)();
 }  // namespace
-extern "C" pid_t getpid() noexcept {
+extern "C" pid_t getpid() noexcept(noexcept(::getpid())) { /* as the C library has it */
   if (auto *comes = comes_between; comes != nullptr) comes_between = nullptr, comes();
   return static_cast<pid_t>(syscall(SYS_getpid));
 }

@@ -328,7 +328,7 @@ TEST_F(ShutGate, ItIsWorthWaitingWhereMuchLiesFree) {
   std::thread holder([&] {
     pool_enter();
     is_shut = true;
-    usleep(50000);
+    usleep(10000); /* a tenth of what it waits for: this thread may wait for a processor, too */
     pool_leave();
   });
   while (!is_shut) usleep(1000);

@@ -70,6 +70,7 @@ static void attach_to_this_thread(owner_t *owner) {
   owner->idle_shift = 0;
   owner->left_as[0] = owner->left_as[1] = 0;
   owner->served_ms = 0;
+  if (HAK_UNLIKELY(pool_fork_is_pending())) pool_fork_survives(owner);
 }
 
 static owner_t *make(void) {
@@ -117,7 +118,6 @@ owner_t *pool_attach(void) {
     attach_to_this_thread(owner);
   }
   if (owner != NULL) atomic32_store_relaxed(&owner->node, number);
-  if (owner != NULL && HAK_UNLIKELY(pool_fork_is_pending())) pool_fork_survives(owner);
   pool_leave();
   return owner;
 }

@@ -116,7 +116,7 @@ static bool is_worth_purging(unit_t slab) {
 static size_t look(owner_t *owner, unit_t slab) {
   enum { PURGE_AT = 2 };
   unit_record_t *r = map_record(slab);
-  unsigned looks = r->slab.idle_looks & ~(unsigned)(SLAB_PASSED | SLAB_PURGED | SLAB_ROUND | SLAB_ROUNDS);
+  unsigned looks = r->slab.idle_looks & SLAB_LOOKS;
   if (looks == PURGE_AT) return 0;
   if (looks + 1 == PURGE_AT && !is_worth_purging(slab)) return 0; /* yet: a neighbour may end its huge page */
   r->slab.idle_looks++;

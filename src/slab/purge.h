@@ -24,6 +24,8 @@ size_t purge_slab(owner_t *owner, unit_t slab, tally_t reason, uint16_t *pieces)
 #define PURGE_PIECE_BYTES HAK_KIB(32)
 /* Of slab.idle_looks, beside its number: rounds of surplus.c since a block was taken or put. */
 enum { SLAB_ROUND = 0x08, SLAB_ROUNDS = 2 * SLAB_ROUND };
+/* The number itself: what is below all that lies beside it. */
+enum { SLAB_LOOKS = SLAB_ROUND - 1 };
 
 /* The same for all slabs with half of their blocks free, and for fuller ones that no huge page is asked for, to the
  * number of `most` slabs and calls to the system together; the next call goes on where this one stopped. */

@@ -454,33 +454,45 @@ TEST_F(Region, ABlockOfItsOwnRunIsCutWhereItIs) {
 }
 
 namespace {
-/* Another thread frees a block by mistake while this one reallocates it, when it is just being copied. `has_met`: it
- * was so then, and afterwards, too. */
-struct Meeting {
-  bool has_met = false, has_stayed = false;
-  region_result_t result = REGION_OTHER;
+/* A block that is copied because it grows, and what another thread did by mistake just then, if it came in time. */
+struct GrownMeanwhile {
+  void *wall, *moved = nullptr;
+  bool has_met = false;
+  region_result_t result;
 };
-Meeting free_while_copied(std::uint64_t handle, std::size_t bytes) {
-  Meeting meeting;
-  void *block = take(handle, bytes), *wall = take(handle, bytes), *moved = nullptr;
+template <class Mistake> Growth grown_meanwhile(std::uint64_t handle, std::size_t bytes, Mistake mistake) {
+  void *block = take(handle, bytes), *wall = take(handle, bytes);
   if (wall < block) std::swap(block, wall);
+  GrownMeanwhile growth = {.wall = wall, .result = REGION_OTHER};
   std::memset(block, 7, bytes);
   const std::uint32_t word = map_lookup(block), copied = region_word(region_number(handle), REGION_COPIED);
   std::atomic<bool> is_done{false};
   std::thread other([&] {
     while (map_lookup(block) != copied && !is_done) {}
-    if (is_done) return;
-    region_free(block, word); /* as it was when the thread has looked */
-    region_free(block, copied);
-    meeting.has_met = map_lookup(block) == copied;
+    if (!is_done) growth.has_met = mistake(block, word, copied);
   });
-  meeting.result = region_realloc(block, word, bytes * 2, &moved);
+  growth.result = region_realloc(block, word, bytes * 2, &growth.moved);
   is_done = true;
   other.join();
-  meeting.has_stayed = meeting.result == REGION_OK && static_cast<char *>(moved)[bytes - 1] == 7;
-  if (meeting.result == REGION_OK) put(moved);
-  put(wall);
-  return meeting;
+  return growth;
+}
+
+/* `has_met`: it was just being copied then, and afterwards, too. */
+struct Meeting {
+  bool has_met = false, has_stayed = false;
+  region_result_t result = REGION_OTHER;
+};
+Meeting free_while_copied(std::uint64_t handle, std::size_t bytes) {
+  const GrownMeanwhile growth = grown_meanwhile(handle, bytes,
+                                                [](void *block, std::uint32_t word, std::uint32_t copied) {
+                                                  region_free(block, word); /* as it was when the thread has looked */
+                                                  region_free(block, copied);
+                                                  return map_lookup(block) == copied;
+                                                });
+  const bool has_stayed = growth.result == REGION_OK && static_cast<char *>(growth.moved)[bytes - 1] == 7;
+  if (growth.result == REGION_OK) put(growth.moved);
+  put(growth.wall);
+  return {.has_met = growth.has_met, .has_stayed = has_stayed, .result = growth.result};
 }
 }  // namespace
 
@@ -507,21 +519,12 @@ TEST_F(Region, ABlockThatIsBeingCopiedWhileItsRegionGoesIsNoBlockOfTheNext) {
   std::uint64_t next = 0;
   for (int tries = 0; tries < 50 && next == 0; tries++) {
     const std::uint64_t old = region_new(0);
-    const std::size_t bytes = std::size_t{32} << 20;
-    void *block = take(old, bytes), *wall = take(old, bytes), *moved = nullptr;
-    if (wall < block) std::swap(block, wall);
-    std::memset(block, 7, bytes);
-    const std::uint32_t word = map_lookup(block), copied = region_word(region_number(old), REGION_COPIED);
-    std::atomic<bool> is_done{false};
-    std::thread other([&] {
-      while (map_lookup(block) != copied && !is_done) {}
-      const bool has_met = !is_done;
+    grown_meanwhile(old, std::size_t{32} << 20, [&](void *, std::uint32_t, std::uint32_t) {
       region_destroy(old);
-      if (has_met) next = region_new(0);
+      next = region_new(0);
+      return true;
     });
-    region_realloc(block, word, bytes * 2, &moved);
-    is_done = true;
-    other.join();
+    if (next == 0) region_destroy(old);
   }
   ASSERT_NE(next, 0u);
   EXPECT_EQ(figures(next).taken, 0u);

@@ -3,7 +3,7 @@
 //! device may never end.
 
 use std::fs::{self, File, FileType, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,11 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 pub fn open_directory(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Not `fs::write`, which would make a file where there is none.
+pub fn overwrite(path: &Path, text: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).truncate(true).open(path)?.write_all(text.as_bytes())
 }
 
 pub fn map(file: &File) -> io::Result<Mmap> {

@@ -6,11 +6,11 @@
 //! the old one is put back after each run.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::files;
 use crate::interrupt;
 use crate::output;
 
@@ -85,7 +85,7 @@ impl Control {
             return disabled.map(|()| Held::Process).map_err(|error| cannot(wanted.name(), &error.into()));
         }
         interrupt::put_back_at_end(self.file.clone(), before.clone());
-        write(&self.file, wanted.name()).map_err(|error| {
+        files::overwrite(&self.file, wanted.name()).map_err(|error| {
             interrupt::was_put_back(&self.file);
             cannot(wanted.name(), &error)
         })?;
@@ -99,7 +99,7 @@ impl Drop for Held {
             Held::Nothing => Ok(()),
             Held::Process => rustix::thread::disable_transparent_huge_pages(false).map_err(Into::into),
             Held::System { file, before } => {
-                let undone = write(file, before);
+                let undone = files::overwrite(file, before);
                 interrupt::was_put_back(file);
                 undone
             }
@@ -108,11 +108,6 @@ impl Drop for Held {
             output::say(format_args!("hak: transparent huge pages are not as they were before: {error}"));
         }
     }
-}
-
-/// Not `fs::write`, which would make a file where there is none.
-fn write(file: &Path, text: &str) -> std::io::Result<()> {
-    OpenOptions::new().write(true).truncate(true).open(file)?.write_all(text.as_bytes())
 }
 
 fn cannot(setting: &str, error: &std::io::Error) -> String {

@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::INTERRUPTED;
+use crate::files;
 use crate::sampling;
 
 const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
@@ -91,7 +92,7 @@ fn end_at_once() -> ! {
         }
     }
     for (file, before) in SETTINGS.lock().expect("nobody panics with it").iter() {
-        let _ = std::fs::write(file, before);
+        let _ = files::overwrite(file, before);
     }
     for directory in DIRECTORIES.lock().expect("nobody panics with it").iter() {
         let _ = std::fs::remove_dir_all(directory);

@@ -39,7 +39,10 @@ impl Output {
         let bad = |reason: &dyn Display| failure(BAD_INPUT, cannot_write(&name.display(), reason));
         let output = match name {
             _ if name == Path::new("-") => Output::Standard,
-            _ => follow(name).map_err(|error| bad(&error))?,
+            _ => match follow(name).map_err(|error| bad(&error))? {
+                Output::Whole(path) if is_anothers(&path) => Output::InPlace(path),
+                output => output,
+            },
         };
         match &output {
             Output::Standard => {
@@ -47,10 +50,6 @@ impl Output {
             }
             Output::InPlace(path) => access(path, Access::WRITE_OK).map_err(|error| bad(&io::Error::from(error)))?,
             Output::Whole(path) if path.is_dir() => return Err(bad(&"it is a directory")),
-            Output::Whole(path) if is_anothers(path) => {
-                access(path, Access::WRITE_OK).map_err(|error| bad(&io::Error::from(error)))?;
-                return Ok(Output::InPlace(path.clone()));
-            }
             Output::Whole(path) => match new_file_beside(path) {
                 Err(_) if path.exists() && access(path, Access::WRITE_OK).is_ok() => {
                     return Ok(Output::InPlace(path.clone()));
@@ -184,14 +183,14 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Another user's, in a directory in which only its owner may replace a file (sticky(7)).
+/// Another user's file, in a directory in which only its owner may replace a file (sticky(7)).
 fn is_anothers(path: &Path) -> bool {
     let (Ok(file), Ok(directory)) = (fs::symlink_metadata(path), fs::metadata(directory_of(path))) else {
         return false;
     };
     let own = geteuid();
-    let is_ours = |owner: u32| owner == own.as_raw();
-    directory.mode() & libc::S_ISVTX != 0 && !own.is_root() && !is_ours(file.uid()) && !is_ours(directory.uid())
+    let is_ours = |owner: u32| own.is_root() || owner == own.as_raw();
+    file.is_file() && directory.mode() & libc::S_ISVTX != 0 && !is_ours(file.uid()) && !is_ours(directory.uid())
 }
 
 fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {

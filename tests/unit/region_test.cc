@@ -460,7 +460,7 @@ struct GrownMeanwhile {
   bool has_met = false;
   region_result_t result;
 };
-template <class Mistake> Growth grown_meanwhile(std::uint64_t handle, std::size_t bytes, Mistake mistake) {
+template <class Mistake> GrownMeanwhile grown_meanwhile(std::uint64_t handle, std::size_t bytes, Mistake mistake) {
   void *block = take(handle, bytes), *wall = take(handle, bytes);
   if (wall < block) std::swap(block, wall);
   GrownMeanwhile growth = {.wall = wall, .result = REGION_OTHER};
